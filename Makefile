@@ -1,0 +1,60 @@
+# Everything lives in .venv; uv makes it where uv is installed, plain Python and pip where it is not.
+PYTHON ?= python3
+BIN := .venv/bin
+UV := $(shell command -v uv 2>/dev/null)
+RUNTIME ?= cpu
+
+.PHONY: demo test lint types bench lock latest metrics clean
+
+demo: .venv/$(RUNTIME).stamp ## run the whole path on real text, about a minute after installation
+	$(BIN)/leadline demo
+
+test: .venv/test.stamp ## run every test
+	$(BIN)/python -m pytest
+
+lint: .venv/dev.stamp ## style, types and the direction of imports
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench: .venv/bench.stamp ## the benchmarks behind the figures in docs/
+	$(BIN)/python benchmarks/speed.py
+	$(BIN)/python benchmarks/knn.py
+	$(BIN)/python benchmarks/ood.py
+
+metrics: .venv/$(RUNTIME).stamp ## regenerate docs/METRICS.md
+	$(BIN)/python -m exporters.metrics > docs/METRICS.md
+
+latest: ## test against the newest versions of every dependency, in a separate environment
+	rm -rf .venv-latest && $(PYTHON) -m venv .venv-latest
+	.venv-latest/bin/pip install --quiet --upgrade '.[cpu]' 'pytest' 'hypothesis'
+	.venv-latest/bin/python -m pytest
+
+clean: ## remove what the targets above made
+	rm -rf .venv .venv-latest demo
+
+# One environment, installed in layers: each set of requirements is hashed, and each stamp says that it is in.
+.venv/%.stamp: requirements/%.txt pyproject.toml
+	@echo "Installing requirements/$*.txt into .venv"
+ifdef UV
+	@test -x $(BIN)/python || $(UV) venv --quiet --seed --python '>=3.11' .venv
+	@$(UV) pip install --quiet --python $(BIN)/python --require-hashes --requirement requirements/$*.txt
+	@$(UV) pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation --editable .
+else
+	@test -x $(BIN)/pip || $(PYTHON) -m venv .venv || { \
+	  echo "Python could not make .venv: on Debian or Ubuntu, apt install python3-venv"; rm -rf .venv; exit 1; }
+	@$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes --requirement requirements/$*.txt
+	@$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+endif
+	@touch $@
+
+COMPILE = uv pip compile pyproject.toml --universal --python-version 3.11 --generate-hashes --no-header \
+  --no-emit-index-url --no-emit-find-links --group build --quiet
+
+lock: ## recompile requirements/*.txt (needs uv)
+	$(COMPILE) --extra cpu --output-file requirements/cpu.txt
+	$(COMPILE) --extra gpu --output-file requirements/gpu.txt
+	$(COMPILE) --extra cpu --group test --constraint requirements/cpu.txt --output-file requirements/test.txt
+	$(COMPILE) --extra cpu --group dev --constraint requirements/test.txt --output-file requirements/dev.txt
+	$(COMPILE) --extra cpu --group bench --constraint requirements/cpu.txt --output-file requirements/bench.txt

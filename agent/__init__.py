@@ -1,0 +1,1 @@
+"""The process: configuration, records, encoder, reference, windows, the loop and the command line."""

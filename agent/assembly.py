@@ -1,0 +1,104 @@
+"""Putting an agent together from its configuration."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib.metadata import version
+from typing import TYPE_CHECKING
+
+from agent.checkpoints import Checkpoints, NoCheckpoints
+from agent.inference import open_inference
+from agent.items import Items
+from agent.ledger import Ledger
+from agent.loop import Clocks, Listeners, run
+from agent.records import Expected
+from agent.reference import load_reference
+from agent.report import ModelInfo
+from agent.scorer import Scorer
+from agent.slices import Slices
+from agent.sources.file import FileSource, Timing
+from agent.state import Identity, State
+from agent.summary import Summary
+from agent.windows import Windows
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from threading import Event
+
+    from agent.config import RunConfig
+    from agent.loop import RecordSource
+    from agent.records import Batch
+    from agent.reference import Reference
+    from agent.report import Report
+    from agent.scorer import Scored
+
+
+@dataclass(frozen=True)
+class Agent:
+    """A whole agent, ready to run."""
+
+    reference: Reference
+    state: State
+    source: RecordSource
+    score: Callable[[Batch], Scored]
+    checkpoints: Checkpoints | NoCheckpoints
+    clocks: Clocks
+
+    def snapshot(self) -> Report:
+        """What there is to say before the first record."""
+        return self.state.report(self.clocks.epoch(), ready=False)
+
+    def run(self, listeners: Listeners, stop: Event) -> None:
+        """Run until `stop` is set or the source has ended."""
+        run(self.source, self.score, self.state, listeners, self.checkpoints, stop, self.clocks)
+
+
+def assemble(config: RunConfig, stop: Event) -> Agent:
+    """Load the reference and its models, restore the state, open the source. LeadlineError says what is wrong."""
+    reference = load_reference(config.reference)
+    inference = open_inference(reference, config.reference, config.encoder, config.encoding)
+    clocks = Clocks()
+    state = _state(config, reference, inference.encoder.provider)
+    checkpoints = _checkpoints(config, reference, clocks)
+    if isinstance(checkpoints, Checkpoints):
+        checkpoints.restore(state)
+    source = FileSource(
+        config.source.file, expected_of(reference, config), config.encoding.batch, Timing(wait=stop.wait)
+    )
+    scorer = Scorer(reference, inference)
+
+    def score(batch: Batch) -> Scored:
+        return scorer.score(Items.of_records(batch.records))
+
+    return Agent(reference, state, source, score, checkpoints, clocks)
+
+
+def expected_of(reference: Reference, config: RunConfig) -> Expected:
+    """What a record must carry for this reference."""
+    given = reference.task.outputs == "table"
+    return Expected(
+        model=reference.model,
+        labels=frozenset(reference.labels),
+        logits=len(reference.labels) if given else 0,
+        features=reference.task.features if given else 0,
+        slice_field=config.slices.field,
+    )
+
+
+def _state(config: RunConfig, reference: Reference, provider: str) -> State:
+    names = tuple(reference.detectors)
+    info = ModelInfo(reference.model, reference.id, reference.encoder.name, provider)
+    return State(
+        Summary(reference, int(config.windows.pane)),
+        Windows(config.windows, reference.labels, names),
+        Slices(config.slices.max),
+        Ledger("file", names),
+        Identity(version("leadline"), info),
+    )
+
+
+def _checkpoints(config: RunConfig, reference: Reference, clocks: Clocks) -> Checkpoints | NoCheckpoints:
+    if config.state is None:
+        return NoCheckpoints()
+    owner = f"{reference.id} pane {config.windows.pane:g}s"
+    return Checkpoints(config.state.path, config.state.every, owner, clocks.epoch)

@@ -1,0 +1,159 @@
+"""The state store: one SQLite database, one transaction a checkpoint.
+
+Panes and positions are written together, so after a crash every record before the position is in a pane, and
+none after it is. Each blob carries its sha256.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import sqlite3
+import time
+from contextlib import closing
+from dataclasses import fields
+from typing import TYPE_CHECKING
+
+import numpy as np
+from safetensors.numpy import load, save
+
+from agent.errors import ArtefactError, ServiceError, UsageError
+from agent.panes import Pane, Tally
+from agent.sample import Sample
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from agent.state import State
+
+SCHEMA = 1
+TABLES = """
+CREATE TABLE IF NOT EXISTS facts (name TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT;
+CREATE TABLE IF NOT EXISTS positions (partition TEXT PRIMARY KEY, position INTEGER NOT NULL) STRICT;
+CREATE TABLE IF NOT EXISTS sealed (only INTEGER PRIMARY KEY CHECK (only = 1), until INTEGER NOT NULL) STRICT;
+CREATE TABLE IF NOT EXISTS slices (place INTEGER PRIMARY KEY, name TEXT NOT NULL) STRICT;
+CREATE TABLE IF NOT EXISTS panes (
+  slice TEXT, start INTEGER, content BLOB NOT NULL, sha256 TEXT NOT NULL, PRIMARY KEY (slice, start)
+) STRICT;
+"""
+
+
+class Checkpoints:
+    """Saves the state every `every` seconds. The database belongs to one reference and one pane length."""
+
+    def __init__(self, path: Path, every: float, owner: str, epoch: Callable[[], float] = time.time) -> None:
+        self._path = path
+        self._every = every
+        self._epoch = epoch
+        self._next = float("-inf")
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._database = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+            self._database.executescript(f"PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; {TABLES}")
+        except (OSError, sqlite3.Error) as error:
+            raise UsageError(f"state.path: {path}: cannot be opened: {error}") from error
+        self._claim({"schema": str(SCHEMA), "owner": owner})
+
+    def _claim(self, facts: dict[str, str]) -> None:
+        """Mark a new database as ours; refuse one that another schema or reference wrote."""
+        found = dict(self._database.execute("SELECT name, value FROM facts").fetchall())
+        if found and found != facts:
+            raise ArtefactError(
+                f"state.path: {self._path} was written for another reference, other panes or another version of "
+                "Leadline. Move it away to start afresh, or give this agent a path of its own."
+            )
+        self._database.executemany("INSERT OR IGNORE INTO facts VALUES (?, ?)", facts.items())
+
+    def restore(self, state: State) -> None:
+        """Put the last checkpoint's panes and positions into a fresh state. ArtefactError if a pane is damaged."""
+        read = self._database.execute
+        state.positions.update(read("SELECT partition, position FROM positions").fetchall())
+        for (name,) in read("SELECT name FROM slices ORDER BY place"):
+            state.slices.name(name)
+        panes = [self._pane(*row) for row in read("SELECT slice, start, content, sha256 FROM panes")]
+        (sealed_until,) = read("SELECT coalesce(max(until), 0) FROM sealed").fetchone()
+        state.windows.restore(panes, sealed_until)
+
+    def _pane(self, name: str, start: int, content: bytes, sha256: str) -> Pane:
+        if hashlib.sha256(content).hexdigest() != sha256:
+            raise ArtefactError(
+                f"state.path: {self._path} is damaged: pane {start} of slice {name!r}. Move it away."
+            )
+        return unpack(name, start, content)
+
+    def due(self, now: float) -> bool:
+        """Whether `every` seconds have passed since the last save."""
+        return now >= self._next
+
+    def save(self, state: State) -> None:
+        """Write what changed since the last save, in one transaction.
+
+        ServiceError if the disk refuses: the agent must stop rather than go on uncounted.
+        """
+        try:
+            with closing(self._database.cursor()) as cursor:
+                cursor.execute("BEGIN IMMEDIATE")
+                self._write(cursor, state)
+                cursor.execute("COMMIT")
+        except sqlite3.Error as error:
+            raise ServiceError(f"state.path: {self._path} cannot be written: {error}") from error
+        state.last_checkpoint = self._epoch()
+        self._next = time.monotonic() + self._every
+
+    @staticmethod
+    def _write(cursor: sqlite3.Cursor, state: State) -> None:
+        for name, start in state.windows.take_changed():
+            pane = state.windows.panes.get((name, start))
+            if pane is None:
+                cursor.execute("DELETE FROM panes WHERE slice = ? AND start = ?", (name, start))
+                continue
+            content = pack(pane)
+            digest = hashlib.sha256(content).hexdigest()
+            cursor.execute("INSERT OR REPLACE INTO panes VALUES (?, ?, ?, ?)", (name, start, content, digest))
+        cursor.executemany("INSERT OR REPLACE INTO positions VALUES (?, ?)", state.positions.items())
+        cursor.executemany("INSERT OR REPLACE INTO slices VALUES (?, ?)", enumerate(state.slices.known))
+        cursor.execute("INSERT OR REPLACE INTO sealed VALUES (1, ?)", (state.windows.sealed_until,))
+
+
+class NoCheckpoints:
+    """For an agent without `state`: nothing survives a restart."""
+
+    def due(self, now: float) -> bool:
+        """Never."""
+        del now
+        return False
+
+    def save(self, state: State) -> None:
+        """Forget which panes changed."""
+        state.windows.take_changed()
+
+
+def pack(pane: Pane) -> bytes:
+    """A pane as safetensors bytes; `unpack` gives it back exactly."""
+    arrays: dict[str, NDArray[np.generic]] = {
+        f"tally.{item.name}": np.asarray(getattr(pane.tally, item.name)) for item in fields(Tally)
+    }
+    arrays |= {f"sample.{item.name}": np.asarray(getattr(pane.sample, item.name)) for item in fields(Sample)}
+    # safetensors has no text: the ids go as the bytes of their UTF-32 code points.
+    arrays["sample.ids"] = pane.sample.ids.view(np.uint32).reshape(len(pane.sample), -1)
+    return save({name: np.ascontiguousarray(array).reshape(array.shape) for name, array in arrays.items()})
+
+
+def unpack(name: str, start: int, content: bytes) -> Pane:
+    """The pane that `pack` wrote."""
+    arrays = load(content)
+    ids = arrays["sample.ids"]
+    arrays["sample.ids"] = np.ascontiguousarray(ids).view(f"<U{ids.shape[1]}").reshape(len(ids))
+
+    def part(kind: str, names: list[str]) -> list[object]:
+        found = [arrays[f"{kind}.{field}"] for field in names]
+        return [array if array.ndim else array.item() for array in found]
+
+    return Pane(
+        name,
+        start,
+        Tally(*part("tally", [item.name for item in fields(Tally)])),  # type: ignore[arg-type]
+        Sample(*part("sample", [item.name for item in fields(Sample)])),  # type: ignore[arg-type]
+    )

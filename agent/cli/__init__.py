@@ -1,0 +1,36 @@
+"""The command line: one module a command."""
+
+from __future__ import annotations
+
+import sys
+
+import typer
+
+from agent.cli import check, demo, encoder, fit, run, score
+from agent.cli.output import complain
+from agent.errors import LeadlineError
+
+app = typer.Typer(
+    name="leadline",
+    help="Tells, without labels, when drift is costing a text classifier accuracy.",
+    epilog="Exit codes: 0 done, 1 a check failed, 2 bad usage or configuration, "
+    "3 an artefact failed verification, 4 a service could not be reached.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+app.command("demo")(demo.demo)
+app.add_typer(encoder.app, name="encoder")
+app.command("fit")(fit.fit)
+app.command("score")(score.score)
+app.command("run")(run.run)
+app.command("check")(check.check)
+
+
+def main() -> None:
+    """Run a command; an error that a person can mend ends it in plain words and with its exit code."""
+    try:
+        app()
+    except LeadlineError as error:
+        complain(error)
+        sys.exit(error.exit_code)

@@ -1,0 +1,116 @@
+"""`leadline check`: find what is wrong with a configuration before it runs."""
+
+from __future__ import annotations
+
+import socket
+from pathlib import Path
+from threading import Event
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+import yaml
+
+from agent.assembly import expected_of
+from agent.cli.output import JsonFile, console, write_facts
+from agent.config import FitConfig, RunConfig, load_config
+from agent.encoder import Encoder
+from agent.errors import LeadlineError, ServiceError
+from agent.fit import read_tables
+from agent.inference import open_inference
+from agent.reference import load_reference
+from agent.sources.file import FileSource, Timing
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from agent.reference import Reference
+
+Finding = tuple[str, "str | LeadlineError"]
+
+
+def check(
+    config: Annotated[Path, typer.Argument(help="A fit or a run configuration, YAML.")], json: JsonFile = None
+) -> None:
+    """Check a configuration, the files it names and the ports it wants; one line a finding.
+
+    Ends with 0 if all is well, 1 if a check failed, 2 if the configuration itself is wrong.
+    """
+    findings = list(_check_run(config) if _is_run(config) else _check_fit(config))
+    for subject, found in findings:
+        failed = isinstance(found, LeadlineError)
+        console.print(f"[bold red]FAIL[/] {subject}:" if failed else f"[green]ok[/]   {subject}:", end=" ")
+        console.print(str(found), markup=False, soft_wrap=True)
+    failures = sum(isinstance(found, LeadlineError) for _, found in findings)
+    write_facts(json, {"findings": [_fact(subject, found) for subject, found in findings], "failed": failures})
+    if failures:
+        raise typer.Exit(1)
+
+
+def _fact(subject: str, found: str | LeadlineError) -> dict[str, Any]:
+    return {"check": subject, "ok": not isinstance(found, LeadlineError), "message": str(found)}
+
+
+def _is_run(path: Path) -> bool:
+    """Whether this is a run configuration: it names a reference. Anything unreadable is left to the loader."""
+    try:
+        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, yaml.YAMLError):
+        return False
+    return isinstance(content, dict) and "reference" in content
+
+
+def _found(subject: str, probe: Callable[[], str]) -> Finding:
+    """What a probe says, or the error it ends with."""
+    try:
+        return subject, probe()
+    except LeadlineError as error:
+        return subject, error
+
+
+def _check_fit(path: Path) -> Iterator[Finding]:
+    config = load_config(path, FitConfig)
+    yield "configuration", f"fits a reference for {config.model.name}"
+    yield _found("encoder", lambda: _describe(Encoder.load(config.encoder)))
+    yield _found(
+        "tables", lambda: ", ".join(f"{name} {len(table):,}" for name, table in read_tables(config).items())
+    )
+
+
+def _check_run(path: Path) -> Iterator[Finding]:
+    config = load_config(path, RunConfig)
+    yield "configuration", f"runs against {config.reference}"
+    loaded: list[Reference] = []
+    yield _found("reference", lambda: _load(config.reference, loaded))
+    if loaded:
+        yield _found("encoder", lambda: _models(config, loaded[0]))
+        yield _found("source", lambda: _source(config, loaded[0]))
+    yield _found("exporters.prometheus", lambda: _port(config))
+
+
+def _describe(encoder: Encoder) -> str:
+    return f"{encoder.name}, {encoder.dimension} dimensions, on {encoder.provider}"
+
+
+def _load(path: Path, loaded: list[Reference]) -> str:
+    reference = load_reference(path)
+    loaded.append(reference)
+    return f"{reference.id}, {len(reference.detectors)} detectors, {len(reference.domains)} reference domains"
+
+
+def _models(config: RunConfig, reference: Reference) -> str:
+    return _describe(open_inference(reference, config.reference, config.encoder, config.encoding).encoder)
+
+
+def _source(config: RunConfig, reference: Reference) -> str:
+    file = config.source.file
+    FileSource(file, expected_of(reference, config), config.encoding.batch, Timing(wait=Event().wait))
+    return f"reads {file.path}"
+
+
+def _port(config: RunConfig) -> str:
+    server = config.exporters.prometheus
+    try:
+        socket.create_server((server.host, server.port)).close()
+    except OSError as error:
+        raise ServiceError(f"{server.host}:{server.port} cannot be listened on: {error}") from error
+    return f"{server.host}:{server.port} is free"

@@ -1,0 +1,93 @@
+"""`leadline fit`: freeze a reference."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.table import Table
+
+from agent.cli.output import JsonFile, bars, console, write_facts
+from agent.config import FitConfig, load_config
+from agent.encoder import Encoder
+from agent.fit import fit as fit_reference
+from agent.freeze import SOURCE
+from agent.reference import load_reference, save_reference
+
+if TYPE_CHECKING:
+    from agent.reference import Reference
+
+
+def fit(
+    config: Annotated[Path, typer.Argument(help="The fit configuration, YAML.")],
+    out: Annotated[Path, typer.Option(help="Directory to write the reference to.")],
+    json: JsonFile = None,
+) -> None:
+    """Fit detectors and calibration on the source's tables, and freeze them into a reference.
+
+    Example: leadline fit fit.yaml --out reference
+    """
+    checked = load_config(config, FitConfig)
+    encoder = Encoder.load(checked.encoder)
+    with bars() as progress:
+        reference = fit_reference(checked, encoder, out, progress)
+    save_reference(reference, out)
+    saved = load_reference(out)
+    _show(saved, out)
+    write_facts(json, facts_of(saved))
+
+
+def facts_of(reference: Reference) -> dict[str, Any]:
+    """The facts of a reference that `--json` writes."""
+    return {
+        "id": reference.id,
+        "model": reference.model,
+        "labels": list(reference.labels),
+        "encoder": asdict(reference.encoder),
+        "rows": dict(reference.source.rows),
+        "accuracy": dict(reference.source.accuracy),
+        "temperature": asdict(reference.temperature),
+        "detectors": list(reference.detectors),
+        "unavailable": dict(reference.unavailable),
+        "domains": [asdict(domain) for domain in reference.domains],
+    }
+
+
+def _show(reference: Reference, out: Path) -> None:
+    console.print(_source_table(reference))
+    if reference.domains:
+        console.print(_domain_table(reference))
+    for name, reason in reference.unavailable.items():
+        console.print(f"[yellow]{name} is not available:[/] {reason}")
+    if reference.temperature.bounded:
+        console.print("[yellow]The temperature hit its bound: the model's confidence says little.[/]")
+    console.print(f"Reference [bold]{reference.id}[/] is in [bold]{out}[/].")
+
+
+def _source_table(reference: Reference) -> Table:
+    table = Table(title=f"Source of {reference.model}", title_justify="left")
+    for heading in ("split", "rows", "accuracy"):
+        table.add_column(heading, justify="left" if heading == "split" else "right")
+    for split in SOURCE:
+        table.add_row(split, f"{reference.source.rows[split]:,}", f"{reference.source.accuracy[split]:.3f}")
+    return table
+
+
+def _domain_table(reference: Reference) -> Table:
+    primary = f"ood_{reference.primary}"
+    table = Table(title="Reference domains", title_justify="left")
+    table.add_column("domain")
+    for heading in ("rows", "accuracy", "drop", f"OOD {reference.primary}", "Q"):
+        table.add_column(heading, justify="right")
+    for domain in sorted(reference.domains, key=lambda item: -item.drop):
+        table.add_row(
+            domain.name,
+            f"{domain.n:,}",
+            f"{domain.accuracy:.3f}",
+            f"{domain.drop:+.3f}",
+            f"{domain.shift[primary]:.3f}",
+            f"{domain.shift['q']:.3f}",
+        )
+    return table

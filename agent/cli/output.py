@@ -1,0 +1,63 @@
+"""What every command prints with: a console, progress bars, errors, and the JSON facts."""
+
+from __future__ import annotations
+
+import json
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from agent.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from rich.progress import TaskID
+
+    from agent.errors import LeadlineError
+
+console = Console(highlight=False)
+JsonFile = Annotated[Path | None, typer.Option("--json", help="Also write the facts to this file, as JSON.")]
+
+
+def complain(error: LeadlineError) -> None:
+    """Print an error to standard error, one line a finding."""
+    for line in str(error).splitlines():
+        Console(stderr=True, highlight=False).print(f"[bold red]error:[/] {escape(line)}", soft_wrap=True)
+
+
+def write_facts(path: Path | None, facts: Mapping[str, Any]) -> None:
+    """Write the facts as JSON where a file was asked for."""
+    if path is None:
+        return
+    try:
+        path.write_text(json.dumps(facts, indent=2) + "\n", encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"{path}: cannot be written: {error}") from error
+
+
+class Bars:
+    """Progress bars by stage: one appears when its stage first reports."""
+
+    def __init__(self, progress: Progress) -> None:
+        self._progress = progress
+        self._tasks: dict[str, TaskID] = {}
+
+    def __call__(self, stage: str, done: int, total: int) -> None:
+        """Show that `done` of `total` of this stage are finished."""
+        if stage not in self._tasks:
+            self._tasks[stage] = self._progress.add_task(stage, total=total)
+        self._progress.update(self._tasks[stage], completed=done)
+
+
+@contextmanager
+def bars() -> Iterator[Bars]:
+    """Progress bars on the console while the block runs."""
+    columns = (TextColumn("{task.description:<24}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console) as progress:
+        yield Bars(progress)

@@ -1,0 +1,128 @@
+"""`leadline run`: the agent."""
+
+from __future__ import annotations
+
+import signal
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from threading import Event
+from typing import TYPE_CHECKING, Annotated, Any
+
+import structlog
+import typer
+
+from agent.assembly import assemble
+from agent.cli.output import JsonFile, write_facts
+from agent.cli.windows import WindowLines
+from agent.config import RunConfig, load_config
+from agent.logs import configure_logs
+from agent.loop import Listeners
+from exporters.server import serving
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from agent.assembly import Agent
+    from agent.report import Report, WindowReport
+
+
+def run(
+    config: Annotated[Path, typer.Argument(help="The run configuration, YAML.")],
+    json: JsonFile = None,
+) -> None:
+    """Run the agent: read records, score them, keep windows, serve metrics. Ends on SIGTERM, or with its file.
+
+    Example: leadline run run.yaml
+    """
+    checked = load_config(config, RunConfig)
+    configure_logs()
+    with stopping() as stop:
+        agent = assemble(checked, stop)
+        report, closed = run_agent(agent, checked, stop)
+    write_facts(json, _facts(report, closed))
+
+
+def run_agent(
+    agent: Agent, config: RunConfig, stop: Event, before_end: Callable[[str], None] = lambda _: None
+) -> tuple[Report, list[WindowReport]]:
+    """Run an assembled agent with its exporters, showing each short window as it closes.
+
+    Gives the last snapshot and the last windows. `before_end` is told the server's address while it still serves.
+    """
+    log = structlog.get_logger()
+    latest = Latest(agent.snapshot())
+    show = WindowLines(tuple(agent.reference.detectors))
+    closed: list[WindowReport] = []
+
+    def on_closed(report: WindowReport) -> None:
+        closed.append(report)
+        del closed[:-KEPT]
+        if report.window == "short":
+            show(report)
+
+    server = config.exporters.prometheus
+    with serving(latest, server.host, server.port) as served:
+        log.info("started", reference=agent.reference.id, metrics=f"{served.url}/metrics")
+        agent.run(Listeners(publish=latest.set, closed=on_closed), stop)
+        before_end(served.url)
+    log.info("stopped", **_counts(latest()))
+    return latest(), closed
+
+
+# How many of the last windows `--json` tells about: a bound for an agent that runs for months.
+KEPT = 1000
+
+
+class Latest:
+    """The newest snapshot. Swapping one reference is atomic: a scrape sees a whole one."""
+
+    def __init__(self, report: Report) -> None:
+        self._report = report
+
+    def __call__(self) -> Report:
+        """The newest snapshot."""
+        return self._report
+
+    def set(self, report: Report) -> None:
+        """Put a newer snapshot in its place."""
+        self._report = report
+
+
+@contextmanager
+def stopping() -> Iterator[Event]:
+    """An event that SIGTERM and SIGINT set, so that the loop can finish its batch and its checkpoint."""
+    stop = Event()
+    signals = (signal.SIGTERM, signal.SIGINT)
+    before = {number: signal.signal(number, _setter(stop)) for number in signals}
+    try:
+        yield stop
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _setter(stop: Event) -> Callable[[int, object], None]:
+    def handle(number: int, frame: object) -> None:
+        del number, frame
+        stop.set()
+
+    return handle
+
+
+def _counts(report: Report) -> dict[str, Any]:
+    counts = report.counts
+    return {
+        "received": sum(counts.received.values()),
+        "processed": counts.processed,
+        "discarded": dict(counts.discarded),
+        "in_flight": counts.in_flight,
+    }
+
+
+def _facts(report: Report, closed: list[WindowReport]) -> dict[str, Any]:
+    return {
+        "reference": report.info.reference_id,
+        "events": _counts(report),
+        "windows": [asdict(window) for window in closed],
+    }

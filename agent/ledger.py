@@ -1,0 +1,85 @@
+"""The ledger: what was received and what became of it, since the start. Its balance holds at every moment."""
+
+from __future__ import annotations
+
+from collections import Counter
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from agent.panes import P_EDGES, UNIT
+from agent.records import Reason
+from agent.report import Counts, Histogram
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from agent.panes import Pane
+    from agent.records import Batch
+    from agent.scorer import Scored
+
+SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+BATCH_RECORDS = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0, 1024.0)
+
+
+class Ledger:
+    """Counts since the start, as frozen values that a scrape can hold on to."""
+
+    def __init__(self, source: str, detectors: Sequence[str]) -> None:
+        self._source = source
+        self._detectors = tuple(detectors)
+        self._received = 0
+        self._processed = 0
+        self._in_flight = 0
+        self._truncated = 0
+        self._discarded: Counter[str] = Counter()
+        self._p: dict[str, tuple[NDArray[np.int64], NDArray[np.int64]]] = {}
+        self.item_p_values: dict[tuple[str, str], Histogram] = {}
+        self.encode_seconds = Histogram.empty(SECONDS)
+        self.score_seconds = Histogram.empty(SECONDS)
+        self.batch_records = Histogram.empty(BATCH_RECORDS)
+
+    @property
+    def counts(self) -> Counts:
+        """Where every record received so far is now."""
+        return Counts(
+            received=MappingProxyType({self._source: self._received}),
+            processed=self._processed,
+            discarded=MappingProxyType(dict(self._discarded)),
+            in_flight=self._in_flight,
+            truncated=self._truncated,
+        )
+
+    def receive(self, batch: Batch) -> None:
+        """A batch was read: its rejected records are settled, the others are in flight."""
+        self._received += batch.received
+        self._in_flight += len(batch.records)
+        self._discarded.update({reason.value: count for reason, count in batch.rejected.items()})
+
+    def settle(self, scored: Scored, panes: Iterable[Pane], late: int) -> None:
+        """The records in flight were scored: these panes took them, and `late` others came too late for theirs."""
+        items = len(scored)
+        if not items + late:
+            return
+        self._in_flight -= items + late
+        self._processed += items
+        if late:
+            self._discarded[Reason.LATE.value] += late
+        self.encode_seconds = self.encode_seconds.observe(scored.encode_seconds)
+        self.score_seconds = self.score_seconds.observe(scored.score_seconds)
+        self.batch_records = self.batch_records.observe(items + late)
+        for pane in panes:
+            self._truncated += pane.tally.truncated
+            self._observe_p(pane)
+
+    def _observe_p(self, pane: Pane) -> None:
+        counts, sums = self._p.get(pane.slice, (0, 0))
+        counts, sums = counts + pane.tally.p_counts, sums + pane.tally.p_sums
+        self._p[pane.slice] = (counts, sums)
+        # A new mapping, because an earlier snapshot may still be being read.
+        self.item_p_values = self.item_p_values | {
+            (pane.slice, name): Histogram(P_EDGES, tuple(row), total / UNIT)
+            for name, row, total in zip(self._detectors, counts.tolist(), sums.tolist(), strict=True)
+        }

@@ -1,0 +1,92 @@
+"""The heart: read, score, fold, report, checkpoint, commit, until told to stop."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from threading import Event
+
+    from agent.records import Batch
+    from agent.report import Report, WindowReport
+    from agent.scorer import Scored
+    from agent.state import State
+
+
+class RecordSource(Protocol):
+    """Where records come from. Used from one thread."""
+
+    def seek(self, positions: Mapping[str, int]) -> None:
+        """Go on from these positions; a partition that is not named starts where the source is configured to."""
+
+    def read(self) -> Batch:
+        """The next records, soon: an empty batch if none came in time. Never raises for a bad record."""
+
+    def commit(self, positions: Mapping[str, int]) -> None:
+        """Tell the source that everything before these positions is safely kept. Advisory; may be repeated."""
+
+
+class Checkpoints(Protocol):
+    """Makes the state durable."""
+
+    def due(self, now: float) -> bool:
+        """Whether it is time for the next checkpoint (monotonic seconds)."""
+
+    def save(self, state: State) -> None:
+        """Write panes and positions in one transaction."""
+
+
+@dataclass(frozen=True)
+class Listeners:
+    """Who is told: `publish` of every new snapshot, `closed` of every window that ends."""
+
+    publish: Callable[[Report], None]
+    closed: Callable[[WindowReport], None]
+
+
+@dataclass(frozen=True)
+class Clocks:
+    """Monotonic seconds for intervals, epoch seconds for what is shown."""
+
+    monotonic: Callable[[], float] = time.monotonic
+    epoch: Callable[[], float] = time.time
+
+
+def run(  # noqa: PLR0913, PLR0917 - the loop's parts, each named
+    source: RecordSource,
+    score: Callable[[Batch], Scored],
+    state: State,
+    listeners: Listeners,
+    checkpoints: Checkpoints,
+    stop: Event,
+    clocks: Clocks,
+) -> None:
+    """Run until `stop` is set or the source has ended. Raises only for what no record can cause."""
+
+    def publish(*, ready: bool = True) -> None:
+        listeners.publish(state.report(clocks.epoch(), ready=ready))
+
+    def close(*, finished: bool = False) -> None:
+        for window in state.close_windows(finished=finished):
+            listeners.closed(window)
+
+    def settle() -> None:
+        checkpoints.save(state)  # panes and positions: one transaction
+        source.commit(state.positions)  # only ever after the save
+
+    source.seek(state.positions)
+    while not stop.is_set():
+        batch = source.read()
+        state.receive(batch)
+        publish()  # a scrape during the long part sees the batch in flight
+        state.add(batch, score(batch))
+        close(finished=batch.ended)
+        if batch.ended:
+            break
+        if checkpoints.due(clocks.monotonic()):
+            settle()
+    settle()
+    publish(ready=False)

@@ -1,0 +1,221 @@
+"""A record, one inference event, and how its native JSON form becomes one or is rejected for a named reason."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+
+class Reason(StrEnum):
+    """Why a record was discarded. Bounded, because it becomes a metric's label."""
+
+    NOT_JSON = "not_json"
+    NOT_AN_OBJECT = "not_an_object"
+    TOO_LARGE = "too_large"
+    LABEL_ONLY = "label_only"
+    NO_TEXT = "no_text"
+    TEXT_NOT_STRING = "text_not_string"
+    EMPTY_TEXT = "empty_text"
+    WRONG_TYPE = "wrong_type"
+    ID_TOO_LONG = "id_too_long"
+    INVALID_TIME = "invalid_time"
+    FUTURE_TIME = "future_time"
+    LATE = "late"
+    OTHER_MODEL = "other_model"
+    UNKNOWN_LABEL = "unknown_label"
+    NO_LOGITS = "no_logits"
+    LOGITS_WIDTH = "logits_width"
+    LOGITS_NOT_FINITE = "logits_not_finite"
+    NO_FEATURES = "no_features"
+    FEATURES_WIDTH = "features_width"
+    FEATURES_NOT_FINITE = "features_not_finite"
+
+
+class RejectedError(Exception):
+    """This record cannot be used; `reason` says why. Counted by the reader, never fatal."""
+
+    def __init__(self, reason: Reason) -> None:
+        super().__init__(reason.value)
+        self.reason = reason
+
+
+# A record from further ahead than this would seal every pane before it, and make the others late.
+CLOCK_SKEW = 300.0
+# Ids are kept with the sample, so their size must have a bound.
+LONGEST_ID = 256
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One inference event. `time` is epoch seconds; `slice` is the value of the configured slice field."""
+
+    id: str
+    text: str
+    time: float
+    pair: str | None = None
+    slice: str | None = None
+    prediction: str | None = None
+    label: str | None = None
+    logits: tuple[float, ...] | None = None
+    features: tuple[float, ...] | None = None
+
+
+@dataclass(frozen=True)
+class Expected:
+    """What a record must carry for this model: which labels, how many logits and features (0: none needed)."""
+
+    model: str
+    labels: frozenset[str]
+    logits: int = 0
+    features: int = 0
+    slice_field: str = "slice"
+    most_bytes: int = 1 << 20
+
+
+def parse(line: bytes, expected: Expected, position: str, arrival: float) -> Record:
+    """The record on one line of native JSON. RejectedError otherwise.
+
+    `position` names the record where it carries no id, `arrival` (epoch seconds) dates it where it has no time.
+    """
+    if len(line) > expected.most_bytes:
+        raise RejectedError(Reason.TOO_LARGE)
+    try:
+        fields = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise RejectedError(Reason.NOT_JSON) from error
+    if not isinstance(fields, dict):
+        raise RejectedError(Reason.NOT_AN_OBJECT)
+    return from_fields(fields, expected, position, arrival)
+
+
+def from_fields(fields: Mapping[str, object], expected: Expected, position: str, arrival: float) -> Record:
+    """The record with these native fields, checked. RejectedError otherwise."""
+    if fields.get("model") not in (None, expected.model):
+        raise RejectedError(Reason.OTHER_MODEL)
+    if "text" not in fields:
+        raise RejectedError(Reason.LABEL_ONLY if "label" in fields else Reason.NO_TEXT)
+    return Record(
+        id=_id(fields.get("id")) or position,
+        text=_text(fields["text"]),
+        time=_time(fields.get("time"), arrival),
+        pair=_string(fields.get("text_pair")),
+        slice=_string(fields.get(expected.slice_field)),
+        prediction=_class(fields.get("prediction"), expected),
+        label=_class(fields.get("label"), expected),
+        logits=_numbers(fields.get("logits"), expected.logits, _LOGITS),
+        features=_numbers(fields.get("features"), expected.features, _FEATURES),
+    )
+
+
+def _time(value: object, arrival: float) -> float:
+    if value is None:
+        return arrival
+    moment = epoch(value)
+    if moment > arrival + CLOCK_SKEW:
+        raise RejectedError(Reason.FUTURE_TIME)
+    return moment
+
+
+def epoch(value: object) -> float:
+    """Epoch seconds of an RFC 3339 time, a datetime (UTC where it names no zone) or a number of seconds.
+
+    >>> epoch("2026-08-21T10:00:00Z") == epoch(datetime(2026, 8, 21, 10, tzinfo=UTC)) == 1787306400.0
+    True
+    """
+    try:
+        moment = datetime.fromisoformat(value) if isinstance(value, str) else value
+        if isinstance(moment, datetime):
+            zoned = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+            return zoned.timestamp()
+    except (ValueError, OverflowError) as error:
+        raise RejectedError(Reason.INVALID_TIME) from error
+    if isinstance(moment, int | float) and not isinstance(moment, bool) and 0 <= moment < _FAR_FUTURE:
+        return float(moment)
+    raise RejectedError(Reason.INVALID_TIME)
+
+
+# The year 9999: keeps pane arithmetic in range, and refuses milliseconds taken for seconds only far later.
+_FAR_FUTURE = 253_402_300_800
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise RejectedError(Reason.TEXT_NOT_STRING)
+    if not value.strip():
+        raise RejectedError(Reason.EMPTY_TEXT)
+    return value.encode("utf-8", "replace").decode() if _has_surrogate(value) else value
+
+
+def _has_surrogate(value: str) -> bool:
+    """Whether a lone surrogate, which JSON can smuggle in and no encoder takes, is in the text."""
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return True
+    return False
+
+
+def _string(value: object) -> str | None:
+    if value is None or isinstance(value, str):
+        return value
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return str(value)
+    raise RejectedError(Reason.WRONG_TYPE)
+
+
+def _id(value: object) -> str | None:
+    name = _string(value)
+    if name is not None and len(name) > LONGEST_ID:
+        raise RejectedError(Reason.ID_TOO_LONG)
+    return name
+
+
+def _class(value: object, expected: Expected) -> str | None:
+    name = _string(value)
+    if name is not None and name not in expected.labels:
+        raise RejectedError(Reason.UNKNOWN_LABEL)
+    return name
+
+
+_LOGITS = (Reason.NO_LOGITS, Reason.LOGITS_WIDTH, Reason.LOGITS_NOT_FINITE)
+_FEATURES = (Reason.NO_FEATURES, Reason.FEATURES_WIDTH, Reason.FEATURES_NOT_FINITE)
+
+
+def _numbers(value: object, width: int, reasons: tuple[Reason, Reason, Reason]) -> tuple[float, ...] | None:
+    """The numbers this model needs, or None where it needs none and whatever came is ignored."""
+    absent, wrong_width, not_finite = reasons
+    if not width:
+        return None
+    if value is None:
+        raise RejectedError(absent)
+    numbers: Sequence[object] = value if isinstance(value, list) else ()
+    if len(numbers) != width:
+        raise RejectedError(wrong_width)
+    if not all(isinstance(number, int | float) and math.isfinite(number) for number in numbers):
+        raise RejectedError(not_finite)
+    return tuple(float(number) for number in numbers)  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True)
+class Batch:
+    """What one read gave: records, how many others were rejected and why, and where to go on afterwards.
+
+    `positions` maps a partition of the source to the next one to read; `ended` says that nothing will follow.
+    """
+
+    records: tuple[Record, ...] = ()
+    rejected: Mapping[Reason, int] = field(default_factory=dict)
+    positions: Mapping[str, int] = field(default_factory=dict)
+    ended: bool = False
+
+    @property
+    def received(self) -> int:
+        """Every record read, usable or not."""
+        return len(self.records) + sum(self.rejected.values())

@@ -1,0 +1,247 @@
+"""The reference: everything fitted on the source, frozen; and its bundle, a directory that is verified whole."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from safetensors.numpy import load_file, save_file
+
+from agent.artefacts import read_manifest, verify, write_manifest, written_whole
+from agent.errors import ArtefactError
+from agent.words import Vocabulary
+from detectors.calibration import Temperature
+from detectors.contract import Head
+from detectors.persistence import from_arrays, to_arrays
+from detectors.table import DETECTORS
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from detectors.contract import Detector, Vector
+
+SCHEMA = 1
+WHAT = "a reference"
+
+
+@dataclass(frozen=True)
+class EncoderIdentity:
+    """Which encoder the embeddings came from, and where it was when the reference was fitted."""
+
+    name: str
+    sha256: str
+    path: str
+
+
+@dataclass(frozen=True)
+class TaskIdentity:
+    """How the task model's outputs are had, how many features come with them, and which ONNX model gives them."""
+
+    outputs: str
+    features: int = 0
+    sha256: str = ""
+    path: str = ""
+
+
+@dataclass(frozen=True)
+class Domain:
+    """A labelled reference domain: n rows, accuracy there, the drop against the source, and how far it shifted.
+
+    `drop` = SS - ST, the source's test accuracy less the accuracy here. `shift` maps a shift metric to its value.
+    """
+
+    name: str
+    n: int
+    accuracy: float
+    drop: float
+    shift: Mapping[str, float]
+
+
+@dataclass(frozen=True)
+class SourceFacts:
+    """What is kept of the source besides the detectors.
+
+    `depths` (m,) sorted upwards; `words` counts over the vocabulary; `sample` arrays of held-out source rows
+    (embedding, logits, features, labels); `rows` and `accuracy` by split.
+    """
+
+    rows: Mapping[str, int]
+    accuracy: Mapping[str, float]
+    depths: Vector
+    vocabulary: Vocabulary
+    words: NDArray[np.int64]
+    sample: Mapping[str, NDArray[np.generic]]
+
+
+@dataclass(frozen=True)
+class Calibrated:
+    """A fitted detector with its sorted validation scores (m,)."""
+
+    detector: Detector
+    validation_scores: Vector
+
+
+@dataclass(frozen=True)
+class Reference:
+    """The frozen, fitted bundle. `unavailable` says why a detector could not be fitted."""
+
+    model: str
+    labels: tuple[str, ...]
+    task: TaskIdentity
+    encoder: EncoderIdentity
+    preset: str
+    primary: str
+    detectors: Mapping[str, Calibrated]
+    unavailable: Mapping[str, str]
+    head: Head | None
+    temperature: Temperature
+    source: SourceFacts
+    domains: tuple[Domain, ...]
+    id: str = ""
+
+
+def save_reference(reference: Reference, directory: Path) -> str:
+    """Write the bundle, whole or not at all, and give its id: the same for the same facts and arrays."""
+    with written_whole(directory) as scratch:
+        save_file(_detector_arrays(reference), scratch / "detectors.safetensors")
+        save_file(
+            {name: fitted.validation_scores for name, fitted in reference.detectors.items()},
+            scratch / "validation_scores.safetensors",
+        )
+        save_file({"depths": reference.source.depths, **reference.source.sample}, scratch / "source.safetensors")
+        if reference.head:
+            save_file(
+                {
+                    "weight": np.ascontiguousarray(reference.head.weight),
+                    "bias": np.ascontiguousarray(reference.head.bias),
+                },
+                scratch / "head.safetensors",
+            )
+        _write_json(
+            scratch / "words.json",
+            {"words": reference.source.vocabulary.words, "counts": reference.source.words.tolist()},
+        )
+        _write_json(scratch / "domains.json", [asdict(domain) for domain in reference.domains])
+        facts = _facts(reference)
+        write_manifest(scratch, facts)
+        identity = _identity(read_manifest(scratch, WHAT))
+        write_manifest(
+            scratch, facts | {"id": identity, "created": datetime.now(UTC).isoformat(timespec="seconds")}
+        )
+    return identity
+
+
+def load_reference(directory: Path) -> Reference:
+    """The reference in a bundle, verified before anything in it is parsed.
+
+    UsageError if there is none; ArtefactError if it is damaged, changed, or of another schema version.
+    """
+    manifest = read_manifest(directory, WHAT)
+    if manifest.get("schema") != SCHEMA:
+        raise ArtefactError(
+            f"{directory} has schema version {manifest.get('schema')}, this Leadline reads version {SCHEMA}: "
+            "run `leadline fit` again with this version"
+        )
+    verify(directory, manifest, "reference")
+    if manifest.get("id") != _identity(manifest):
+        raise ArtefactError(
+            f"reference {directory} was changed: its manifest does not match its id. Get it again."
+        )
+    try:
+        return _parsed(directory, manifest)
+    except (KeyError, TypeError, ValueError) as error:
+        raise ArtefactError(
+            f"reference {directory} is not complete: {error!r}. Run `leadline fit` again."
+        ) from error
+
+
+def _facts(reference: Reference) -> dict[str, Any]:
+    return {
+        "schema": SCHEMA,
+        "model": {"name": reference.model, "labels": list(reference.labels)},
+        "task": asdict(reference.task),
+        "encoder": asdict(reference.encoder),
+        "preset": reference.preset,
+        "primary": reference.primary,
+        "detectors": list(reference.detectors),
+        "unavailable": dict(reference.unavailable),
+        "temperature": asdict(reference.temperature),
+        "rows": dict(reference.source.rows),
+        "accuracy": dict(reference.source.accuracy),
+    }
+
+
+def _identity(manifest: dict[str, Any]) -> str:
+    """A short digest of everything in the manifest but the id itself, the time, and where the models lie."""
+    facts = {key: value for key, value in manifest.items() if key not in {"id", "created"}}
+    for part in ("encoder", "task"):
+        facts[part] = {key: value for key, value in manifest[part].items() if key != "path"}
+    return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def _detector_arrays(reference: Reference) -> dict[str, NDArray[np.generic]]:
+    """Every detector's arrays under `<detector>.<field>`."""
+    return {
+        f"{name}.{field}": array
+        for name, fitted in reference.detectors.items()
+        for field, array in to_arrays(fitted.detector).items()
+    }
+
+
+def _write_json(path: Path, content: object) -> None:
+    path.write_text(json.dumps(content, ensure_ascii=False), encoding="utf-8")
+
+
+def _parsed(directory: Path, manifest: dict[str, Any]) -> Reference:
+    arrays = load_file(directory / "detectors.safetensors")
+    scores = load_file(directory / "validation_scores.safetensors")
+    detectors = {
+        name: Calibrated(
+            from_arrays(
+                DETECTORS[name],
+                {key.partition(".")[2]: value for key, value in arrays.items() if key.partition(".")[0] == name},
+            ),
+            scores[name],
+        )
+        for name in manifest["detectors"]
+    }
+    return Reference(
+        model=manifest["model"]["name"],
+        labels=tuple(manifest["model"]["labels"]),
+        task=TaskIdentity(**manifest["task"]),
+        encoder=EncoderIdentity(**manifest["encoder"]),
+        preset=manifest["preset"],
+        primary=manifest["primary"],
+        detectors=detectors,
+        unavailable=manifest["unavailable"],
+        head=_parsed_head(directory),
+        temperature=Temperature(**manifest["temperature"]),
+        source=_parsed_source(directory, manifest),
+        domains=tuple(Domain(**row) for row in json.loads((directory / "domains.json").read_text("utf-8"))),
+        id=manifest["id"],
+    )
+
+
+def _parsed_head(directory: Path) -> Head | None:
+    path = directory / "head.safetensors"
+    return Head(**load_file(path)) if path.exists() else None
+
+
+def _parsed_source(directory: Path, manifest: dict[str, Any]) -> SourceFacts:
+    arrays = load_file(directory / "source.safetensors")
+    words = json.loads((directory / "words.json").read_text("utf-8"))
+    return SourceFacts(
+        rows=manifest["rows"],
+        accuracy=manifest["accuracy"],
+        depths=arrays.pop("depths"),
+        vocabulary=Vocabulary(words["words"]),
+        words=np.array(words["counts"], np.int64),
+        sample=arrays,
+    )

@@ -1,0 +1,92 @@
+"""A bottom-k sample: the k items whose ids hash lowest.
+
+Deterministic, independent of order, and free of duplicates, so that the samples of N replicas merge into the
+sample one replica would have drawn. The hash is uniform, so the sample is uniform over distinct ids.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+SIZE = 2_000
+
+
+def digests(values: Sequence[bytes]) -> NDArray[np.uint64]:
+    """(n,) 64-bit BLAKE2b digests, the same on every machine."""
+    joined = b"".join(blake2b(value, digest_size=8).digest() for value in values)
+    return np.frombuffer(joined, np.dtype("<u8")).astype(np.uint64)
+
+
+@dataclass(frozen=True)
+class Sample:
+    """m <= k items: the hash of their ids, then what estimates need of them, row by row, sorted by hash.
+
+    `content` tells two deliveries of one id apart, so that the one kept does not depend on which came first.
+    """
+
+    hashes: NDArray[np.uint64]
+    content: NDArray[np.uint64]
+    ids: NDArray[np.str_]
+    embedding: NDArray[np.float16]
+    logits: NDArray[np.float32]
+    features: NDArray[np.float16]
+    size: int = SIZE
+
+    @classmethod
+    def of(
+        cls,
+        ids: Sequence[str],
+        embedding: NDArray[np.floating],
+        logits: NDArray[np.floating],
+        features: NDArray[np.floating] | None = None,
+        size: int = SIZE,
+    ) -> Self:
+        """The sample of these items: (n, e) embeddings, (n, C) logits and (n, d) features where there are any."""
+        kept_embedding = embedding.astype(np.float16)
+        kept_logits = logits.astype(np.float32)
+        extra = np.empty((len(ids), 0)) if features is None else features
+        kept_features = extra.astype(np.float16)
+        content = digests(
+            [
+                b"".join(row.tobytes() for row in rows)
+                for rows in zip(kept_embedding, kept_logits, kept_features, strict=True)
+            ]
+        )
+        hashes = digests([name.encode("utf-8", "surrogatepass") for name in ids])
+        names = np.array(ids, np.str_)
+        return cls(hashes, content, names, kept_embedding, kept_logits, kept_features, size).lowest()
+
+    def __len__(self) -> int:
+        return len(self.hashes)
+
+    def merge(self, other: Self) -> Self:
+        """The sample of both sets of items together. Associative, commutative, idempotent."""
+        ceiling = self.hashes[-1] if len(self) == self.size else np.uint64(np.iinfo(np.uint64).max)
+        if not (other.hashes <= ceiling).any():
+            return self
+        joined: dict[str, Any] = {
+            name: np.concatenate([getattr(self, name), getattr(other, name)]) for name in self.columns()
+        }
+        return replace(self, **joined).lowest()
+
+    @classmethod
+    def columns(cls) -> tuple[str, ...]:
+        """The names of the arrays that hold a row an item."""
+        return tuple(item.name for item in fields(cls) if item.name != "size")
+
+    def lowest(self) -> Self:
+        """The `size` rows with the lowest hashes, each id once."""
+        order = np.lexsort((self.content, self.hashes))
+        distinct = np.ones(len(order), np.bool_)
+        distinct[1:] = np.diff(self.hashes[order]) != 0
+        rows = order[distinct][: self.size]
+        return replace(self, **{name: getattr(self, name)[rows] for name in self.columns()})

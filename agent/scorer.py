@@ -1,0 +1,105 @@
+"""From items to scores: encoder, task model, every detector of the reference, and their p-values."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from detectors.calibration import OOD_P_VALUE, p_values
+from detectors.depth import depth_ranks
+from detectors.softmax import probabilities
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from agent.inference import Inference
+    from agent.items import Items
+    from agent.reference import Reference
+    from detectors.contract import Outputs, Vector
+
+
+@dataclass(frozen=True)
+class Scored:
+    """n items scored, row by row.
+
+    `predicted` holds class indices, `confidence` the temperature-calibrated probability of that class,
+    `scores` and `p` one (n,) vector a detector, `ranks` the share of the source lying at most as deep.
+    """
+
+    outputs: Outputs
+    truncated: NDArray[np.bool_]
+    predicted: NDArray[np.intp]
+    confidence: Vector
+    scores: Mapping[str, Vector]
+    p: Mapping[str, Vector]
+    ranks: Vector
+    encode_seconds: float
+    score_seconds: float
+
+    def __len__(self) -> int:
+        return len(self.predicted)
+
+    def take(self, rows: Sequence[int]) -> Scored:
+        """The chosen rows, in the order asked for."""
+        chosen = np.asarray(rows, np.intp)
+        return replace(
+            self,
+            outputs=self.outputs.take(chosen),
+            truncated=self.truncated[chosen],
+            predicted=self.predicted[chosen],
+            confidence=self.confidence[chosen],
+            scores={name: values[chosen] for name, values in self.scores.items()},
+            p={name: values[chosen] for name, values in self.p.items()},
+            ranks=self.ranks[chosen],
+        )
+
+
+@dataclass(frozen=True)
+class Scorer:
+    """Scores items against one reference. Pure but for the clock that times it."""
+
+    reference: Reference
+    inference: Inference
+    clock: Callable[[], float] = time.perf_counter
+
+    def score(self, items: Items, on_progress: Callable[[int], None] | None = None) -> Scored:
+        """Encode, run the task model, and score every item with every available detector."""
+        started = self.clock()
+        outputs, truncated = self.inference.run(items, on_progress)
+        encoded = self.clock()
+        scores, p = scores_of(self.reference, outputs)
+        predicted, confidence = prediction(outputs, self.reference.temperature.value)
+        ranks = depth_ranks(scores["depth"], self.reference.source.depths)
+        return Scored(
+            outputs=outputs,
+            truncated=truncated,
+            predicted=predicted,
+            confidence=confidence,
+            scores=scores,
+            p=p,
+            ranks=ranks,
+            encode_seconds=encoded - started,
+            score_seconds=self.clock() - encoded,
+        )
+
+    def ood(self, scored: Scored) -> NDArray[np.bool_]:
+        """(n,) whether the primary detector calls the item out of distribution."""
+        return scored.p[self.reference.primary] <= OOD_P_VALUE
+
+
+def scores_of(reference: Reference, outputs: Outputs) -> tuple[dict[str, Vector], dict[str, Vector]]:
+    """Scores and p-values by detector."""
+    scores = {name: fitted.detector.score(outputs) for name, fitted in reference.detectors.items()}
+    p = {name: p_values(scores[name], fitted.validation_scores) for name, fitted in reference.detectors.items()}
+    return scores, p
+
+
+def prediction(outputs: Outputs, temperature: float) -> tuple[NDArray[np.intp], Vector]:
+    """(n,) predicted class indices and their probabilities at this temperature; the outputs must have logits."""
+    posterior = probabilities(np.empty((0, 2)) if outputs.logits is None else outputs.logits, temperature)
+    return posterior.argmax(axis=1), posterior.max(axis=1)

@@ -1,0 +1,124 @@
+"""Records from a file: JSON Lines, CSV, Parquet, or JSON Lines on standard input.
+
+Delivery: a position is the number of the next row. With a state store every row is counted exactly once across
+restarts; standard input cannot be read twice, so what a crash held in flight is lost there.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from dataclasses import dataclass, replace
+from itertools import count, islice
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from agent.errors import UsageError
+from agent.records import Batch, Expected, Record, RejectedError, from_fields, parse
+from agent.sources.lines import descriptor_lines, file_lines
+from agent.sources.pace import Pace
+from agent.tables import FORMATS, rows
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from agent.config import FileSourceConfig
+    from agent.records import Reason
+
+STDIN = Path("-")
+PARTITION = "file"
+# A row of the file: a line, the fields of a table's row, or None for "nothing came yet".
+Row = bytes | dict[str, object] | None
+
+
+@dataclass(frozen=True)
+class Timing:
+    """The clocks of a source: `wait` sleeps but returns early when the agent is told to stop."""
+
+    wait: Callable[[float], object]
+    monotonic: Callable[[], float] = time.monotonic
+    epoch: Callable[[], float] = time.time
+
+
+class FileSource:
+    """Reads batches of at most `size` rows."""
+
+    def __init__(self, config: FileSourceConfig, expected: Expected, size: int, timing: Timing) -> None:
+        if config.path != STDIN and not config.path.is_file():
+            raise UsageError(f"source.file.path: {config.path}: no such file")
+        if config.path != STDIN and config.path.suffix not in {".jsonl", ".csv", ".parquet"}:
+            raise UsageError(f"source.file.path: {config.path}: the name must end in {FORMATS}")
+        self._config = config
+        self._expected = expected
+        self._size = size
+        self._timing = timing
+        self._pace = Pace(config.rate, timing.monotonic, timing.wait)
+        self._position = 0
+        self._rows = self._from(0)
+
+    def seek(self, positions: Mapping[str, int]) -> None:
+        """Go on from the row number in `positions`, or from the first row."""
+        self._position = positions.get(PARTITION, 0)
+        self._rows = self._from(self._position)
+
+    def commit(self, positions: Mapping[str, int]) -> None:
+        """Nobody else needs to know how far a file was read."""
+
+    def read(self) -> Batch:
+        """The next rows as records, at the configured rate."""
+        records: list[Record] = []
+        rejected: Counter[Reason] = Counter()
+        allowed = self._pace.allow(self._size)
+        ended = False
+        for _ in range(allowed):
+            try:
+                row = next(self._rows)
+            except StopIteration:
+                ended = True
+                break
+            if row is None:
+                break
+            self._take(row, records, rejected)
+        return Batch(tuple(records), rejected, {PARTITION: self._position}, ended=ended)
+
+    def _take(self, row: bytes | dict[str, object], records: list[Record], rejected: Counter[Reason]) -> None:
+        self._position += 1
+        if isinstance(row, bytes) and not row.strip():
+            return
+        try:
+            records.append(self._record(row))
+        except RejectedError as error:
+            rejected[error.reason] += 1
+
+    def _record(self, row: bytes | dict[str, object]) -> Record:
+        position, arrival = f"{PARTITION}:{self._position}", self._timing.epoch()
+        if isinstance(row, bytes):
+            record = parse(row, self._expected, position, arrival)
+        else:
+            record = from_fields(row, self._expected, position, arrival)
+        if self._config.loop:
+            # A second pass brings the same ids and times again: they are new events all the same.
+            return replace(record, id=f"{record.id}@{position}", time=arrival)
+        return record
+
+    def _from(self, start: int) -> Iterator[Row]:
+        """The rows from number `start` on, over and over in a loop."""
+        if self._config.path == STDIN:
+            return descriptor_lines(0, self._expected.most_bytes)
+        if not self._config.loop:
+            return self._once(start)
+        return islice((row for _ in count() for row in self._once(0)), start, None)
+
+    def _once(self, start: int) -> Iterator[Row]:
+        path = self._config.path
+        if path.suffix == ".jsonl":
+            return islice(file_lines(path, self._expected.most_bytes), start, None)
+        return (_native(row) for batch in rows(path, start) for row in batch)
+
+
+def _native(row: dict[str, object]) -> dict[str, object]:
+    """A table's row under the native record's field names; cells that are empty are fields that are absent."""
+    fields = {name: value for name, value in row.items() if value is not None}
+    if "timestamp" in fields:
+        fields["time"] = fields.pop("timestamp")
+    return fields

@@ -1,0 +1,85 @@
+"""The state of a running agent: windows and positions, which survive a restart, and the ledger, which does not."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from agent.report import Report, WindowReport
+
+if TYPE_CHECKING:
+    from agent.ledger import Ledger
+    from agent.records import Batch
+    from agent.report import ModelInfo
+    from agent.scorer import Scored
+    from agent.slices import Slices
+    from agent.summary import Summary
+    from agent.windows import Windows
+
+
+@dataclass(frozen=True)
+class Identity:
+    """What does not change while the agent runs: its version and what it measures against."""
+
+    version: str
+    info: ModelInfo
+
+
+class State:
+    """Folds scored batches into panes, closes windows, and renders itself as a frozen Report."""
+
+    def __init__(
+        self, summary: Summary, windows: Windows, slices: Slices, ledger: Ledger, identity: Identity
+    ) -> None:
+        self._summary = summary
+        self.windows = windows
+        self.slices = slices
+        self._ledger = ledger
+        self._identity = identity
+        self._reports: dict[tuple[str, str], WindowReport] = {}
+        self.positions: dict[str, int] = {}
+        self.last_checkpoint = float("nan")
+
+    def receive(self, batch: Batch) -> None:
+        """Note that a batch was read; its records are in flight until `add`."""
+        self._ledger.receive(batch)
+
+    def add(self, batch: Batch, scored: Scored) -> None:
+        """Fold a scored batch into its panes and move the positions past it. Late records are only counted."""
+        kept = [row for row, record in enumerate(batch.records) if not self.windows.late(record.time)]
+        late = len(batch.records) - len(kept)
+        records = [batch.records[row] for row in kept]
+        on_time = scored.take(kept) if late else scored
+        panes = self._summary.panes(records, [self.slices.name(record.slice) for record in records], on_time)
+        if panes:
+            self.windows.add(panes, max(record.time for record in records))
+        self._ledger.settle(scored, panes, late)
+        self.positions.update(batch.positions)
+
+    def close_windows(self, *, finished: bool = False) -> list[WindowReport]:
+        """Windows of the panes that are over, oldest first; all of them if the stream has finished."""
+        closed = self.windows.close(finished=finished)
+        self._reports.update({(report.slice, report.window): report for report in closed})
+        return closed
+
+    def report(self, now: float, *, ready: bool) -> Report:
+        """Everything there is to say at this moment. A slice without recent panes is not in it."""
+        ledger = self._ledger
+        return Report(
+            time=now,
+            version=self._identity.version,
+            info=self._identity.info,
+            counts=ledger.counts,
+            heartbeat=now,
+            ready=ready,
+            last_checkpoint=self.last_checkpoint,
+            windows=tuple(self._reports[key] for key in sorted(self._reports) if self._recent(self._reports[key])),
+            item_p_values=ledger.item_p_values,
+            encode_seconds=ledger.encode_seconds,
+            score_seconds=ledger.score_seconds,
+            batch_records=ledger.batch_records,
+        )
+
+    def _recent(self, report: WindowReport) -> bool:
+        """Whether the window still overlaps the windows that end now."""
+        return report.end > self.windows.sealed_until - (report.end - report.start)

@@ -1,0 +1,85 @@
+"""The task model, in three forms: a head on the embeddings, outputs that come with the items, an ONNX model."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+
+from agent.artefacts import sha256_of
+from agent.errors import UsageError
+from agent.onnx_text import TextSession
+from detectors.contract import Outputs
+
+if TYPE_CHECKING:
+    from pathlib import Path
+    from typing import Self
+
+    from numpy.typing import NDArray
+
+    from agent.items import Items
+    from detectors.contract import Head
+
+
+class TaskModel(Protocol):
+    """Gives the logits of items, and their features where it can."""
+
+    def outputs(self, items: Items, embedding: NDArray[np.float32]) -> Outputs:
+        """Row-aligned outputs; every value finite."""
+
+
+@dataclass(frozen=True)
+class HeadTask:
+    """A linear head on the embeddings, which are its features."""
+
+    head: Head
+
+    def outputs(self, items: Items, embedding: NDArray[np.float32]) -> Outputs:
+        """Logits of the head; `items` adds nothing."""
+        del items
+        return Outputs(embedding, self.head.logits(embedding), embedding)
+
+
+@dataclass(frozen=True)
+class GivenTask:
+    """The outputs came with the items, from the model that served them."""
+
+    def outputs(self, items: Items, embedding: NDArray[np.float32]) -> Outputs:
+        """The items' own logits and features."""
+        return Outputs(embedding, items.logits, items.features)
+
+
+@dataclass(frozen=True)
+class OnnxTask:
+    """A task model that Leadline runs itself."""
+
+    session: TextSession
+    labels: int
+    sha256: str
+
+    @classmethod
+    def load(cls, directory: Path, labels: int) -> Self:
+        """The model in a directory with model.onnx and tokenizer.json; UsageError if it has no `logits`."""
+        session = TextSession.load(directory)
+        if "logits" not in session.output_names:
+            raise UsageError(
+                f"{directory}: the task model has outputs {', '.join(session.output_names)}, not `logits`"
+            )
+        digest = hashlib.sha256()
+        for name in ("model.onnx", "tokenizer.json"):
+            digest.update(sha256_of(directory / name).encode())
+        return cls(session, labels, digest.hexdigest())
+
+    def outputs(self, items: Items, embedding: NDArray[np.float32]) -> Outputs:
+        """The model's `logits` and, if it has them, `features`; UsageError if they do not fit the labels."""
+        result = self.session.run(items.texts, items.pairs)
+        logits = result.outputs["logits"]
+        if logits.shape[1] != self.labels:
+            raise UsageError(
+                f"the task model gives {logits.shape[1]} logits, but the configuration names {self.labels} labels"
+            )
+        if not np.isfinite(logits).all():
+            raise UsageError("the task model gives NaN or infinite logits")
+        return Outputs(embedding, logits, result.outputs.get("features"))

@@ -1,0 +1,125 @@
+"""Windows: panes of recent event time, sealed when they are over, merged into a short and a long window."""
+
+from __future__ import annotations
+
+from functools import reduce
+from typing import TYPE_CHECKING
+
+from agent.panes import Tally
+from agent.report import WindowReport
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from agent.config import WindowsConfig
+    from agent.panes import Pane
+
+Key = tuple[str, int]
+
+
+class Windows:
+    """The panes of every slice. Time is event time: it moves only with the records.
+
+    A pane is sealed once a record is seen that is `lateness` past its end; records for a sealed pane are late.
+    """
+
+    def __init__(self, config: WindowsConfig, labels: Sequence[str], detectors: Sequence[str]) -> None:
+        self._length = int(config.pane)
+        self._lengths = {"short": int(config.short), "long": int(config.long)}
+        self._lateness = config.pane if config.lateness is None else config.lateness
+        self._least = config.min_items
+        self._labels = tuple(labels)
+        self._detectors = tuple(detectors)
+        self._panes: dict[Key, Pane] = {}
+        self._newest = float("-inf")
+        self._sealed = 0
+        self._changed: set[Key] = set()
+
+    @property
+    def sealed_until(self) -> int:
+        """Start of the oldest pane that still takes records (epoch seconds)."""
+        return self._sealed
+
+    @property
+    def panes(self) -> Mapping[Key, Pane]:
+        """Every pane kept, by (slice, start)."""
+        return self._panes
+
+    def late(self, time: float) -> bool:
+        """Whether the pane of this moment is sealed."""
+        return time < self._sealed
+
+    def add(self, panes: Iterable[Pane], newest: float) -> None:
+        """Merge panes in; `newest` is the latest record time among them."""
+        for pane in panes:
+            key = (pane.slice, pane.start)
+            present = self._panes.get(key)
+            self._panes[key] = pane if present is None else present.merge(pane)
+            self._changed.add(key)
+        self._newest = max(self._newest, newest)
+
+    def restore(self, panes: Iterable[Pane], sealed_until: int) -> None:
+        """Take up the panes and the seal of an earlier run."""
+        self._panes = {(pane.slice, pane.start): pane for pane in panes}
+        self._sealed = sealed_until
+
+    def take_changed(self) -> list[Key]:
+        """The panes merged into since the last call; those no longer kept are gone from `panes`."""
+        changed = sorted(self._changed)
+        self._changed.clear()
+        return changed
+
+    def close(self, *, finished: bool = False) -> list[WindowReport]:
+        """Seal what is over, everything if the stream has finished, and report the windows that end there."""
+        over = self._over(finished=finished)
+        if over <= self._sealed:
+            return []
+        ends = {start + self._length for _, start in self._panes if self._sealed <= start < over}
+        reports = [report for end in sorted(ends) for report in self._reports(end)]
+        self._sealed = over
+        self._expire()
+        return reports
+
+    def _over(self, *, finished: bool) -> int:
+        """The end of the newest pane that takes no more records."""
+        if not self._panes:
+            return 0
+        if finished:
+            return max(start for _, start in self._panes) + self._length
+        if self._newest == float("-inf"):
+            return 0
+        return int((self._newest - self._lateness) // self._length) * self._length
+
+    def _reports(self, end: int) -> Iterator[WindowReport]:
+        for name in sorted({name for name, start in self._panes if start + self._length == end}):
+            for window, length in self._lengths.items():
+                tallies = [
+                    pane.tally
+                    for (slice_name, start), pane in self._panes.items()
+                    if slice_name == name and end - length <= start < end
+                ]
+                yield self._report(name, window, (end - length, end), reduce(Tally.merge, tallies))
+
+    def _report(self, name: str, window: str, span: tuple[int, int], tally: Tally) -> WindowReport:
+        enough = tally.items >= self._least
+        unknown = float("nan")
+        return WindowReport(
+            slice=name,
+            window=window,
+            start=span[0],
+            end=span[1],
+            items=tally.items,
+            enough=enough,
+            ood_ratio=tally.ood_ratios(self._detectors) if enough else {},
+            depth_mean=tally.mean(tally.depth_sum) if enough else unknown,
+            q=tally.mean(tally.rank_sum) if enough else unknown,
+            confidence_mean=tally.mean(tally.confidence_sum) if enough else unknown,
+            classes=dict(zip(self._labels, tally.classes.tolist(), strict=True)),
+        )
+
+    def _expire(self) -> None:
+        """Forget panes that no window can reach any more."""
+        oldest = self._sealed - self._lengths["long"]
+        for key in [key for key in self._panes if key[1] < oldest]:
+            del self._panes[key]
+            self._changed.add(key)

@@ -1,0 +1,1 @@
+"""What leaves the agent: Prometheus metrics and the HTTP pages. Knows only the frozen Report."""

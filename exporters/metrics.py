@@ -1,0 +1,267 @@
+"""The table of metrics: every series this agent exports, what it means and where in the Report it is read.
+
+The exporter, docs/METRICS.md, dashboards and rules' tests all read this one table.
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, Literal
+
+from exporters.samples import ALONE, by_name, class_ratios, item_p_values, ood_ratios, per_window
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from agent.report import Report
+    from exporters.samples import Distributions, Labels, Scalars
+
+
+@dataclass(frozen=True)
+class Scalar:
+    """A metric with one number a series. `read` keys it by label values, in the order of `labels`.
+
+    An info's number is always 1: what it says is in its labels.
+    """
+
+    name: str
+    kind: Literal["counter", "gauge", "info"]
+    labels: Labels
+    read: Callable[[Report], Scalars]
+    help: str
+
+
+@dataclass(frozen=True)
+class Distribution:
+    """A metric with one histogram a series. `read` keys it by label values, in the order of `labels`."""
+
+    kind: ClassVar[Literal["histogram"]] = "histogram"
+    name: str
+    labels: Labels
+    read: Callable[[Report], Distributions]
+    help: str
+
+
+Metric = Scalar | Distribution
+
+METRICS: tuple[Metric, ...] = (
+    Scalar(
+        "leadline_build_info",
+        "info",
+        ("version",),
+        lambda report: {(report.version,): 1},
+        "Which Leadline this is. Always 1.",
+    ),
+    Scalar(
+        "leadline_model_info",
+        "info",
+        ("model", "reference_id", "encoder"),
+        lambda report: {(report.info.model, report.info.reference_id, report.info.encoder): 1},
+        "Which model is watched, held against which reference, through which encoder. Always 1.",
+    ),
+    Scalar(
+        "leadline_encoder_info",
+        "info",
+        ("provider",),
+        lambda report: {(report.info.provider,): 1},
+        "Where the encoder really runs, whatever was asked for: a CPU provider on a GPU node explains lag. "
+        "Always 1.",
+    ),
+    Scalar(
+        "leadline_ready",
+        "gauge",
+        ALONE,
+        lambda report: {ALONE: report.ready},
+        "1 when records can be scored, 0 while the reference or the source is missing. Same as /readyz.",
+    ),
+    Scalar(
+        "leadline_heartbeat_timestamp_seconds",
+        "gauge",
+        ALONE,
+        lambda report: {ALONE: report.heartbeat},
+        "When the loop last moved; it moves without records too. If it stands still the agent hangs, and "
+        "/livez fails.",
+    ),
+    Scalar(
+        "leadline_events_received_total",
+        "counter",
+        ("source",),
+        lambda report: by_name(report.counts.received),
+        "Records read since the start, good or bad. Flat: nothing arrives, look upstream.",
+    ),
+    Scalar(
+        "leadline_events_processed_total",
+        "counter",
+        ("model",),
+        lambda report: {(report.info.model,): report.counts.processed},
+        "Records scored and counted in a window since the start.",
+    ),
+    Scalar(
+        "leadline_events_discarded_total",
+        "counter",
+        ("reason",),
+        lambda report: by_name(report.counts.discarded),
+        "Records given up for good since the start, by reason; none of them will be tried again. "
+        "A jump usually means that the sender changed its format.",
+    ),
+    Scalar(
+        "leadline_events_in_flight",
+        "gauge",
+        ALONE,
+        lambda report: {ALONE: report.counts.in_flight},
+        "Records read and not yet processed or discarded. Never back at 0: scoring is slow or stuck.",
+    ),
+    Scalar(
+        "leadline_events_truncated_total",
+        "counter",
+        ALONE,
+        lambda report: {ALONE: report.counts.truncated},
+        "Processed records whose text was longer than the encoder reads: only its beginning was scored.",
+    ),
+    Distribution(
+        "leadline_item_p_value",
+        ("model", "slice", "detector"),
+        item_p_values,
+        "How ordinary each item looked to a detector, as a p-value. Spread evenly over 0 to 1 if nothing "
+        "changed; piled up near 0 under drift.",
+    ),
+    Scalar(
+        "leadline_ood_ratio",
+        "gauge",
+        ("model", "slice", "detector", "window"),
+        ood_ratios,
+        "Fraction of the window's items out of distribution (p-value <= 0.05). About 0.05 if nothing changed. "
+        "Absent while the window has too few items.",
+    ),
+    Scalar(
+        "leadline_depth_mean",
+        "gauge",
+        ("model", "slice", "window"),
+        per_window(lambda window: window.depth_mean),
+        "Mean depth of the window's items, 0 to 2. Falls as texts move away from what the model was trained "
+        "on. Absent while the window has too few items.",
+    ),
+    Scalar(
+        "leadline_depth_q",
+        "gauge",
+        ("model", "slice", "window"),
+        per_window(lambda window: window.q),
+        "Mean rank of the window's depths among the source's, 0 to 1. About 0.5 if nothing changed, towards 0 "
+        "as texts move away. Absent while the window has too few items.",
+    ),
+    Scalar(
+        "leadline_confidence_mean",
+        "gauge",
+        ("model", "slice", "window"),
+        per_window(lambda window: window.confidence_mean),
+        "Mean calibrated probability of the predicted class, 0 to 1. High confidence is no proof of accuracy. "
+        "Absent while the window has too few items.",
+    ),
+    Scalar(
+        "leadline_predicted_class_ratio",
+        "gauge",
+        ("model", "slice", "window", "class"),
+        class_ratios,
+        "Fraction of the window's items predicted as this class. Everything in one class: suspect the model "
+        "or its input. Absent while the window has too few items.",
+    ),
+    Scalar(
+        "leadline_window_items",
+        "gauge",
+        ("model", "slice", "window"),
+        per_window(lambda window: window.items),
+        "Items in the newest window: how much the ratios and means beside it rest on.",
+    ),
+    Scalar(
+        "leadline_window_end_timestamp_seconds",
+        "gauge",
+        ("model", "slice", "window"),
+        per_window(lambda window: window.end),
+        "Where the newest window ends, in the records' own time. Far behind now: the stream lags or dried up.",
+    ),
+    Distribution(
+        "leadline_encode_seconds",
+        ALONE,
+        lambda report: {ALONE: report.encode_seconds},
+        "Time the encoder took for a batch.",
+    ),
+    Distribution(
+        "leadline_score_seconds",
+        ALONE,
+        lambda report: {ALONE: report.score_seconds},
+        "Time all detectors took for a batch.",
+    ),
+    Distribution(
+        "leadline_batch_records",
+        ALONE,
+        lambda report: {ALONE: report.batch_records},
+        "Records in a scored batch. Always at the top: the agent is catching up.",
+    ),
+    Scalar(
+        "leadline_checkpoint_last_success_timestamp_seconds",
+        "gauge",
+        ALONE,
+        lambda report: {ALONE: report.last_checkpoint},
+        "When windows and positions last became durable. Old: look at the state's disk, for a restart would "
+        "read everything since then again. Absent before the first checkpoint.",
+    ),
+)
+
+CONVENTIONS = """\
+# Metrics
+
+Served at `/metrics` as Prometheus text or OpenMetrics. Generated from `exporters/metrics.py`:
+`python -m exporters.metrics > docs/METRICS.md`.
+
+## Conventions
+
+- Scores, p-values and depth are **higher when an item is more in-distribution**.
+- Ratios are fractions: 0.052, not 5.2. Times are in seconds.
+- Moments are timestamps in epoch seconds, not ages: `time() - ..._timestamp_seconds` is the age.
+- Counters and histograms run since the agent started. A histogram's last bucket is `le="+Inf"`.
+- What is not known is absent, never NaN and never 0. A slice without recent records has no window series.
+- Every scrape is one consistent snapshot, in which each record read is in exactly one place:
+  received = processed + discarded + in flight.
+- `window` is `short` or `long`. Slices beyond the configured number share the slice `__other__`.
+
+## Examples
+
+The share of items out of distribution, where both windows agree that it is more than twice the usual 0.05:
+
+```promql
+min without (window) (leadline_ood_ratio{detector="knn"}) > 0.1
+```
+
+Slices whose newest window ends more than 15 minutes ago:
+
+```promql
+time() - leadline_window_end_timestamp_seconds{window="short"} > 900
+```
+
+Records lost or counted twice; 0 unless Leadline has a bug:
+
+```promql
+sum by (instance) (leadline_events_received_total)
+- sum by (instance) ({__name__=~"leadline_events_(processed_total|discarded_total|in_flight)"})
+```
+
+## All metrics
+
+| Name | Kind | Labels | Meaning |
+| --- | --- | --- | --- |
+"""
+
+
+def document() -> str:
+    """The whole of docs/METRICS.md."""
+    return CONVENTIONS + "".join(map(_row, METRICS))
+
+
+def _row(metric: Metric) -> str:
+    labels = ", ".join(f"`{label}`" for label in metric.labels) or "none"
+    return f"| `{metric.name}` | {metric.kind} | {labels} | {metric.help} |\n"
+
+
+if __name__ == "__main__":
+    sys.stdout.write(document())

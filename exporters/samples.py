@@ -1,0 +1,62 @@
+"""What a metric reads from a Report: pure functions from the snapshot to values keyed by label values.
+
+A mapping, so that no series can be stated twice. What is not known is NaN here and absent from a scrape.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from agent.report import Histogram, Report, WindowReport
+
+Labels = tuple[str, ...]
+Scalars = Mapping[Labels, float]
+Distributions = Mapping[Labels, Histogram]
+
+ALONE: Labels = ()
+NO_MORE = float("inf")
+
+
+def by_name(values: Mapping[str, float]) -> Scalars:
+    """One series a name.
+
+    >>> by_name({"late": 2})
+    {('late',): 2}
+    """
+    return {(name,): value for name, value in values.items()}
+
+
+def per_window(read: Callable[[WindowReport], float]) -> Callable[[Report], Scalars]:
+    """One series for each (model, slice, window), read from that window."""
+
+    def samples(report: Report) -> Scalars:
+        return {(report.info.model, one.slice, one.window): read(one) for one in report.windows}
+
+    return samples
+
+
+def ood_ratios(report: Report) -> Scalars:
+    """By (model, slice, detector, window)."""
+    return {
+        (report.info.model, one.slice, detector, one.window): ratio
+        for one in report.windows
+        for detector, ratio in one.ood_ratio.items()
+    }
+
+
+def class_ratios(report: Report) -> Scalars:
+    """By (model, slice, window, class); nothing for a window with too few items to give a ratio."""
+    return {
+        (report.info.model, one.slice, one.window, name): count / one.items
+        for one in report.windows
+        if one.enough and one.items
+        for name, count in one.classes.items()
+    }
+
+
+def item_p_values(report: Report) -> Distributions:
+    """By (model, slice, detector). No p-value exceeds 1, so an empty bucket above 1 keeps that bound exact."""
+    return {
+        (report.info.model, name, detector): Histogram((*each.edges, NO_MORE), (*each.counts, 0), each.total)
+        for (name, detector), each in report.item_p_values.items()
+    }

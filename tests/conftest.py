@@ -1,0 +1,44 @@
+"""Fixtures that several packages' tests share."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from agent import encoder_fetch, encoder_files, int8, int8_sentences, minilm, onnx_graph, pooling
+from agent.downloads import cache_directory
+from agent.errors import ServiceError
+
+if TYPE_CHECKING:
+    from agent.encoder_fetch import Precision
+
+CONVERTERS = (encoder_fetch, encoder_files, int8, int8_sentences, minilm, onnx_graph, pooling)
+
+
+@pytest.fixture(scope="session")
+def encoder_fp32() -> Path:
+    """The directory of all-MiniLM-L6-v2 in fp32."""
+    return _fetched("fp32")
+
+
+@pytest.fixture(scope="session")
+def encoder_int8() -> Path:
+    """The directory of all-MiniLM-L6-v2 in int8."""
+    return _fetched("int8")
+
+
+def _fetched(precision: Precision) -> Path:
+    """Kept in the cache for later runs, until a module that makes it changes."""
+    sources = b"".join(Path(module.__file__ or "").read_bytes() for module in CONVERTERS)
+    key = hashlib.sha256(sources).hexdigest()[:12]
+    out = cache_directory() / "tests" / f"all-MiniLM-L6-v2-{precision}-{key}"
+    try:
+        return encoder_fetch.fetch_encoder("all-MiniLM-L6-v2", out, precision=precision, on_step=print)
+    except ServiceError as error:
+        if "CI" in os.environ:
+            raise
+        pytest.skip(f"the encoder's weights cannot be downloaded: {error}")

@@ -1,0 +1,81 @@
+"""A fixed Report of awkward values, and the place of the golden files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from agent.report import Counts, Histogram, ModelInfo, Report, WindowReport
+
+NAN = float("nan")
+P_EDGES = (0.001, 0.01, 0.05, 0.5, 1.0)
+SECONDS = (0.005, 0.1, 1.0)
+LABELS = {"positive": 3, 'a "quoted" class': 1, "never": 0}
+
+
+def window(name: str, length: str, **changes: object) -> WindowReport:
+    """A window with few awkward numbers; `changes` replace fields."""
+    fields = {
+        "slice": name,
+        "window": length,
+        "start": 1767225600.0,
+        "end": 1767225900.0,
+        "items": 4,
+        "enough": True,
+        "ood_ratio": {"knn": 0.25, "depth": 1 / 3},
+        "depth_mean": 1.2345678901234567,
+        "q": 0.0,
+        "confidence_mean": 1.0,
+        "classes": LABELS,
+    }
+    return WindowReport(**(fields | changes))  # type: ignore[arg-type]
+
+
+def too_few(name: str) -> WindowReport:
+    """A window below the configured number of items."""
+    unknown = {"depth_mean": NAN, "q": NAN, "confidence_mean": NAN}
+    return window(name, "short", items=1, enough=False, ood_ratio={}, **unknown)
+
+
+@pytest.fixture
+def report() -> Report:
+    """Awkward on purpose: odd slice names, NaN, an empty histogram, large and tiny numbers."""
+    return Report(
+        time=1767226000.0,
+        version="0.1.0",
+        info=ModelInfo("sentiment", "2026-01-01T00:00:00Z-ab12", "all-MiniLM-L6-v2", "CPUExecutionProvider"),
+        counts=Counts(
+            received={"kafka": 123456789012, 'file:/data/"in".jsonl': 1},
+            processed=123456789000,
+            discarded={"late": 3, "not_json": 4},
+            in_flight=6,
+            truncated=2,
+        ),
+        heartbeat=1767225999.75,
+        ready=True,
+        last_checkpoint=NAN,
+        windows=(
+            window("default", "long", items=400000000),
+            window("default", "short", ood_ratio={"knn": 1e-12, "depth": NAN}),
+            window('quote " and \\ backslash', "short"),
+            window("new\nline, comma} and {brace=", "short"),
+            window("nul \0 and lone \ud800 surrogate", "short"),
+            window("größe 🐟", "short"),
+            too_few("quiet"),
+        ),
+        item_p_values={
+            ("default", "knn"): Histogram(P_EDGES, (1, 0, 2, 3, 4), 5.0625),
+            ("default", "depth"): Histogram.empty(P_EDGES),
+            ("new\nline, comma} and {brace=", "knn"): Histogram(P_EDGES, (0, 0, 0, 0, 7), 7.0),
+        },
+        encode_seconds=Histogram.empty(SECONDS).observe(0.003).observe(0.1).observe(25.0),
+        score_seconds=Histogram.empty(SECONDS),
+        batch_records=Histogram.empty((1.0, 64.0, 1048576.0, float("inf"))).observe(64.0),
+    )
+
+
+@pytest.fixture
+def golden() -> Path:
+    """The directory of the golden files."""
+    return Path(__file__).parent / "golden"

@@ -1,0 +1,206 @@
+"""The rendered metrics: the golden scrape, both formats parsed back, and what must never be in them."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import pytest
+from prometheus_client import REGISTRY, generate_latest
+from prometheus_client.openmetrics.exposition import generate_latest as generate_openmetrics
+from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
+from prometheus_client.parser import text_string_to_metric_families as parse_text
+
+from agent.report import Histogram
+from exporters.metrics import METRICS
+from exporters.prometheus import registry_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from prometheus_client import Metric as Family
+
+    from agent.report import Report
+
+REGENERATE = "LEADLINE_REGENERATE"
+FORMATS = {
+    "text": (generate_latest, parse_text),
+    "openmetrics": (generate_openmetrics, parse_openmetrics),
+}
+
+Series = dict[tuple[str, frozenset[tuple[str, str]]], float]
+
+
+@pytest.fixture(params=FORMATS)
+def families(request: pytest.FixtureRequest, report: Report) -> list[Family]:
+    """The awkward Report, rendered and parsed back, in either format."""
+    encode, parse = FORMATS[request.param]
+    return list(parse(encode(registry_of(lambda: report)).decode()))
+
+
+def series(families: list[Family]) -> Series:
+    """Every sample by name and labels; no two may share both."""
+    samples = [each for family in families for each in family.samples]
+    found = {(each.name, frozenset(each.labels.items())): each.value for each in samples}
+    assert len(found) == len(samples)
+    return found
+
+
+def rendered(report: Report) -> Series:
+    """The series of a Report in Prometheus text."""
+    return series(list(parse_text(generate_latest(registry_of(lambda: report)).decode())))
+
+
+def values(found: Series, name: str) -> dict[frozenset[tuple[str, str]], float]:
+    """The series of one name, by labels."""
+    return {labels: value for (each, labels), value in found.items() if each == name}
+
+
+def test_the_scrape_is_the_golden_one(report: Report, golden: Path) -> None:
+    """The whole body is, byte for byte, the reviewed one."""
+    body = generate_latest(registry_of(lambda: report))
+    file = golden / "metrics.txt"
+    if os.environ.get(REGENERATE):
+        file.write_bytes(body)
+    assert body == file.read_bytes(), (
+        f"if the change is meant, run {REGENERATE}=1 pytest {__file__} and review the difference"
+    )
+
+
+def test_every_metric_comes_with_help_and_type(report: Report) -> None:
+    """Each row of the table has its HELP and TYPE line, in the table's order."""
+    lines = generate_latest(registry_of(lambda: report)).decode().splitlines()
+    told = [line.split(" ", 3)[1:3] for line in lines if line.startswith("# ")]
+    assert told == [[word, metric.name] for metric in METRICS for word in ("HELP", "TYPE")]
+
+
+def test_both_formats_say_the_same(report: Report) -> None:
+    """Text and OpenMetrics, parsed back, hold the same series and values."""
+    text, openmetrics = (
+        series(list(parse(encode(registry_of(lambda: report)).decode()))) for encode, parse in FORMATS.values()
+    )
+    assert text == openmetrics
+
+
+def histogram_series(families: list[Family]) -> Iterator[tuple[list[tuple[str, float]], float, bool]]:
+    """(buckets by le, count, whether there is a sum) of every histogram."""
+    found = series(families)
+    for (name, labels), count in found.items():
+        stem = name.removesuffix("_count")
+        if stem != name:
+            buckets = [
+                (dict(of)["le"], value)
+                for of, value in values(found, f"{stem}_bucket").items()
+                if {pair for pair in of if pair[0] != "le"} == labels
+            ]
+            yield buckets, count, (f"{stem}_sum", labels) in found
+
+
+def test_histograms_are_cumulative_up_to_infinity(families: list[Family]) -> None:
+    """Buckets rise in bound and never fall in count, end with +Inf at the count, and have a sum."""
+    checked = 0
+    for buckets, count, has_sum in histogram_series(families):
+        assert all(float(low) < float(high) for (low, _), (high, _) in pairwise(buckets))
+        assert all(few <= many for (_, few), (_, many) in pairwise(buckets))
+        assert buckets[-1] == ("+Inf", count)
+        assert has_sum
+        checked += 1
+    assert checked == 6
+
+
+def test_a_value_above_the_last_edge_is_only_in_the_infinite_bucket(report: Report) -> None:
+    """No finite bucket claims a 25 s batch, as a Report's last bucket takes what lies above its edge too."""
+    found = rendered(replace(report, encode_seconds=Histogram.empty((0.1, 10.0)).observe(25.0)))
+    assert values(found, "leadline_encode_seconds_bucket") == {
+        frozenset({("le", "0.1")}): 0,
+        frozenset({("le", "+Inf")}): 1,
+    }
+
+
+def test_p_values_keep_their_exact_upper_bound(report: Report) -> None:
+    """No p-value exceeds 1, so le="1.0" holds them all and quantiles interpolate up to 1."""
+    found = values(rendered(report), "leadline_item_p_value_bucket")
+    of = {("model", "sentiment"), ("slice", "default"), ("detector", "knn")}
+    assert found[frozenset(of | {("le", "1.0")})] == found[frozenset(of | {("le", "+Inf")})] == 10
+
+
+def test_counts_balance_in_a_scrape(families: list[Family]) -> None:
+    """received = processed + discarded + in flight, from the numbers of one scrape."""
+    received, processed, discarded, in_flight = (
+        sum(values(series(families), f"leadline_events_{name}").values())
+        for name in ("received_total", "processed_total", "discarded_total", "in_flight")
+    )
+    assert received == processed + discarded + in_flight
+
+
+def test_nothing_is_ever_nan(families: list[Family]) -> None:
+    """An unknown value is an absent series."""
+    found = series(families)
+    assert all(value == value for value in found.values())  # noqa: PLR0124 - only NaN differs from itself
+    assert not values(found, "leadline_checkpoint_last_success_timestamp_seconds")
+
+
+def test_a_histogram_whose_sum_is_nan_is_absent(report: Report) -> None:
+    """A histogram that took a NaN is left out rather than exported with a sum of NaN."""
+    broken = Histogram.empty((1.0, 2.0)).observe(float("nan"))
+    found = rendered(replace(report, score_seconds=broken))
+    assert not any(name.startswith("leadline_score_seconds") for name, _ in found)
+
+
+def test_a_window_with_too_few_items_has_only_its_size_and_end(report: Report) -> None:
+    """Below the configured number of items no ratio and no mean is exported, but the count that explains it is."""
+    names = {name for name, labels in rendered(report) if ("slice", "quiet") in labels}
+    assert names == {"leadline_window_items", "leadline_window_end_timestamp_seconds"}
+
+
+def test_class_ratios_add_up_to_one(report: Report) -> None:
+    """The ratios of the predicted classes are fractions of the window's items."""
+    ratios = values(rendered(report), "leadline_predicted_class_ratio")
+    chosen = [value for labels, value in ratios.items() if ("slice", "größe 🐟") in labels]
+    assert sorted(chosen) == [0, 0.25, 0.75]
+
+
+@pytest.mark.parametrize("name", ['quote " and \\ backslash', "new\nline, comma} and {brace=", "größe 🐟"])
+def test_an_awkward_slice_name_survives_the_round_trip(families: list[Family], name: str) -> None:
+    """Quotes, backslashes, newlines and letters of any script come back as they were."""
+    found = values(series(families), "leadline_window_items")
+    assert [value for labels, value in found.items() if ("slice", name) in labels] == [4]
+
+
+def test_a_slice_name_that_no_scraper_can_read_is_spelt_out(families: list[Family]) -> None:
+    """NUL and lone surrogates become visible escapes instead of costing the whole scrape."""
+    found = values(series(families), "leadline_window_items")
+    assert any(("slice", r"nul \x00 and lone \ud800 surrogate") in labels for labels in found)
+
+
+def test_an_idle_slice_vanishes(report: Report) -> None:
+    """Once a slice has left the snapshot, a collector that showed it shows nothing of it."""
+    snapshots = iter([report, replace(report, windows=(), item_p_values={})])
+    registry = registry_of(lambda: next(snapshots))
+    before, after = generate_latest(registry).decode(), generate_latest(registry).decode()
+    assert 'slice="' in before
+    assert 'slice="' not in after
+
+
+def test_a_scrape_reads_one_snapshot(report: Report) -> None:
+    """The snapshot is taken once a scrape, and not at all when the collector is registered."""
+    taken: list[Report] = []
+
+    def latest() -> Report:
+        taken.append(report)
+        return report
+
+    registry = registry_of(latest)
+    assert not taken
+    generate_latest(registry)
+    assert len(taken) == 1
+
+
+def test_the_global_registry_is_left_alone(report: Report) -> None:
+    """Nothing of ours is registered globally, so two agents fit into one process."""
+    first, second = registry_of(lambda: report), registry_of(lambda: report)
+    assert generate_latest(first) == generate_latest(second)
+    assert b"leadline_" not in generate_latest(REGISTRY)
