@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Self
 
 from agent.encoder_files import read_encoder
 from agent.errors import UsageError
-from agent.onnx_model import parse_model
+from agent.onnx_model import CheckedModel
 from agent.onnx_text import Runtime, TextSession
 from agent.pooling import OUTPUT, normalise, pool_tokens
 from agent.tokens import TextTokenizer
@@ -50,10 +51,10 @@ class Encoder:
     def load(cls, directory: Path, *, threads: int = 0, device: Device = "auto") -> Self:
         """Verify and open a directory. UsageError: incomplete or unsupported; ArtefactError: damaged or unsafe."""
         files = read_encoder(directory)
-        model = parse_model(files.model, str(directory / "model.onnx"))
-        _end_in_embedding(model, files.pooling, directory)
+        finish = partial(_end_in_embedding, pooling=files.pooling, directory=directory)
+        model = CheckedModel.of(files.model, str(directory / "model.onnx"), finish)
         tokenizer = TextTokenizer(files.tokenizer, str(directory / "tokenizer.json"), files.max_tokens)
-        session = TextSession(model, tokenizer, Runtime(threads, device), str(directory / "model.onnx"))
+        session = TextSession(model, tokenizer, Runtime(threads, device))
         if OUTPUT not in session.widths:
             raise UsageError(f"{directory}: the model does not give one vector a text")
         return cls(
@@ -77,16 +78,17 @@ class Encoder:
         return Encoded(found.outputs[OUTPUT], found.truncated)
 
 
-def _end_in_embedding(model: ModelProto, pooling: Pooling, directory: Path) -> None:
-    """Give the graph the one output ``embedding``, adding what it lacks of pooling and normalisation."""
+def _end_in_embedding(model: ModelProto, pooling: Pooling, directory: Path) -> bool:
+    """Add what the graph lacks of pooling and normalisation before ``embedding``; whether anything was."""
     outputs = [output.name for output in model.graph.output]
     if OUTPUT in outputs:
-        return
+        return False
     if SENTENCE_OUTPUT in outputs:
         normalise(model, SENTENCE_OUTPUT)
-        return
+        return True
     tokens = [name for name in TOKEN_OUTPUTS if name in outputs]
     if not tokens:
         known = ", ".join((OUTPUT, SENTENCE_OUTPUT, *TOKEN_OUTPUTS))
         raise UsageError(f"{directory}: no output of the model is one of {known}; it has: {', '.join(outputs)}")
     pool_tokens(model, tokens[0], pooling)
+    return True

@@ -16,6 +16,7 @@ from agent.downloads import Package, fetch
 from agent.encoder_files import MODEL, TOKENIZER, read_encoder
 from agent.errors import ArtefactError, UsageError
 from agent.int8_sentences import CALIBRATION, HELD_OUT
+from agent.onnx_model import CheckedModel
 from agent.onnx_text import Runtime, TextSession
 from agent.pooling import OUTPUT
 from agent.tokens import TextTokenizer
@@ -133,7 +134,8 @@ def _rounded(model: ModelProto, tokenizer: TextTokenizer) -> tuple[ModelProto, d
     tokens = tokenizer.encode(CALIBRATION)
     feeds = (tokens.feed(np.array([row])) for row in range(len(CALIBRATION)))
     small = int8.quantise(model, int8.observe(model, feeds))
-    runs = [TextSession(each, tokenizer, Runtime(device="cpu")).run(HELD_OUT) for each in (model, small)]
+    checked = [CheckedModel.of(each.SerializeToString(), MODEL) for each in (model, small)]
+    runs = [TextSession(each, tokenizer, Runtime(device="cpu")).run(HELD_OUT) for each in checked]
     cosine = np.sum(runs[0].outputs[OUTPUT] * runs[1].outputs[OUTPUT], axis=1)
     return small, {
         "sentences": len(HELD_OUT),

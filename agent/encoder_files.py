@@ -94,7 +94,10 @@ def _pooling(path: Path) -> Pooling:
 
 def _refuse_other_modules(directory: Path) -> None:
     path = directory / "modules.json"
-    modules = json.loads(path.read_text("utf-8")) if path.is_file() else []
+    try:
+        modules = json.loads(path.read_text("utf-8")) if path.is_file() else []
+    except ValueError as error:
+        raise ArtefactError(f"{path} is not JSON") from error
     names = [str(module.get("type", "")).rpartition(".")[2] for module in modules]
     if unknown := [name for name in names if name not in KNOWN_MODULES]:
         raise UsageError(

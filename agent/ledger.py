@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from agent.records import Batch
     from agent.scorer import Scored
 
-SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
-BATCH_RECORDS = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0, 1024.0)
+SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, float("inf"))
+BATCH_RECORDS = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0, 1024.0, float("inf"))
 
 
 class Ledger:
@@ -34,7 +34,8 @@ class Ledger:
         self._processed = 0
         self._in_flight = 0
         self._truncated = 0
-        self._discarded: Counter[str] = Counter()
+        # Every reason from the start: Prometheus misses the first step of a series that appears with it.
+        self._discarded: Counter[str] = Counter(dict.fromkeys((reason.value for reason in Reason), 0))
         self._p: dict[str, tuple[NDArray[np.int64], NDArray[np.int64]]] = {}
         self.item_p_values: dict[tuple[str, str], Histogram] = {}
         self.encode_seconds = Histogram.empty(SECONDS)

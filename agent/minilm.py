@@ -1,7 +1,7 @@
 """all-MiniLM-L6-v2 as an ONNX graph, straight from its weights: BERT, 6 layers, 384 wide, 12 heads.
 
-Written with onnxruntime's fused operators. In fp32 they are exactly as fast as the standard ones, which
-onnxruntime fuses itself; they are what makes the int8 form of the same graph a third faster on short texts.
+Written with onnxruntime's fused operators. In fp32 they are as fast as the standard ones, which onnxruntime
+fuses itself; int8 needs them, since attention is quantised whole only where it is one operator.
 """
 
 from __future__ import annotations

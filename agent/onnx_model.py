@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 import onnx
@@ -10,11 +11,29 @@ from google.protobuf.message import DecodeError, Message  # type: ignore[import-
 from agent.errors import ArtefactError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 DOMAINS = frozenset({"", "ai.onnx", "ai.onnx.ml", "com.microsoft"})
 
 Rounding = Literal["none", "fixed", "per-batch"]
+
+
+@dataclass(frozen=True)
+class CheckedModel:
+    """A model that onnxruntime may see. Bytes only: a parsed copy of the weights would double the memory."""
+
+    name: str  # for messages: the file it came from
+    data: bytes
+    rounding: Rounding
+
+    @classmethod
+    def of(
+        cls, data: bytes, name: str, finish: Callable[[onnx.ModelProto], bool] = lambda _: False
+    ) -> CheckedModel:
+        """Check ``data``; ``finish`` may complete the graph in place, and says whether it did."""
+        model = parse_model(data, name)
+        finished = model.SerializeToString() if finish(model) else data
+        return cls(name, finished, rounding(model))
 
 
 def parse_model(data: bytes, name: str) -> onnx.ModelProto:

@@ -10,7 +10,7 @@ import onnxruntime as ort  # type: ignore[import-untyped]  # ships no type infor
 from onnxruntime.capi import onnxruntime_pybind11_state as native  # type: ignore[import-untyped]  # as above
 
 from agent.errors import ArtefactError, UsageError
-from agent.onnx_model import parse_model, rounding
+from agent.onnx_model import CheckedModel
 from agent.tokens import Limits, TextTokenizer, batches
 
 if TYPE_CHECKING:
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from numpy.typing import NDArray
-    from onnx import ModelProto
 
+    from agent.onnx_model import Rounding
     from agent.tokens import Tokens
 
 Device = Literal["auto", "cpu", "gpu"]
@@ -67,17 +67,16 @@ class TextSession:
 
     def __init__(
         self,
-        model: ModelProto,
+        model: CheckedModel,
         tokenizer: TextTokenizer,
         runtime: Runtime | None = None,
-        name: str = "model.onnx",
     ) -> None:
-        """``model`` must come from ``parse_model``. Runs one text, so a model that cannot run fails here."""
-        self._tokenizer, self._name = tokenizer, name
-        self._session = _open(model.SerializeToString(), runtime or Runtime(), name)
+        """Runs one text, so a model that cannot run fails here."""
+        self._tokenizer, self._name = tokenizer, model.name
+        self._session = _open(model, runtime or Runtime())
         self.provider: str = self._session.get_providers()[0]
-        self._inputs = _inputs(self._session, name)
-        self._limits = _limits(model, self.provider)
+        self._inputs = _inputs(self._session, model.name)
+        self._limits = _limits(model.rounding, self.provider)
         self.output_names: tuple[str, ...] = tuple(node.name for node in self._session.get_outputs())
         probe = self._run(tokenizer.encode(["a"]), np.array([0]))
         self.widths = {output: value.shape[1] for output, value in probe.items() if value.ndim == 2}  # noqa: PLR2004
@@ -95,10 +94,9 @@ class TextSession:
 
         Without ``max_tokens`` the tokenizer's own limit holds, or 512 where it has none.
         """
-        model, tokenizer = read_file(directory, "model.onnx"), read_file(directory, "tokenizer.json")
-        name = str(directory / "model.onnx")
-        texts = TextTokenizer(tokenizer, str(directory / "tokenizer.json"), max_tokens)
-        return cls(parse_model(model, name), texts, runtime, name)
+        tokenizer = read_file(directory, "tokenizer.json")
+        model = CheckedModel.of(read_file(directory, "model.onnx"), str(directory / "model.onnx"))
+        return cls(model, TextTokenizer(tokenizer, str(directory / "tokenizer.json"), max_tokens), runtime)
 
     def run(
         self,
@@ -143,7 +141,7 @@ def read_file(directory: Path, name: str) -> bytes:
         raise UsageError(f"{directory} has no readable {name}; expected model.onnx and tokenizer.json") from error
 
 
-def _open(data: bytes, runtime: Runtime, name: str) -> Any:  # noqa: ANN401 - onnxruntime ships no types
+def _open(model: CheckedModel, runtime: Runtime) -> Any:  # noqa: ANN401 - onnxruntime ships no types
     options = ort.SessionOptions()
     options.intra_op_num_threads = runtime.threads
     options.log_severity_level = 3  # errors; its warnings are about graph rewriting
@@ -151,9 +149,9 @@ def _open(data: bytes, runtime: Runtime, name: str) -> Any:  # noqa: ANN401 - on
     # TF32 keeps 10 bits of a product: a text's result would change with its batch.
     wanted = [(CUDA, {"use_tf32": "0"})] if CUDA in available and runtime.device != "cpu" else []
     try:
-        session = ort.InferenceSession(data, options, providers=[*wanted, CPU])
+        session = ort.InferenceSession(model.data, options, providers=[*wanted, CPU])
     except FAILURES as error:
-        raise ArtefactError(f"{name} cannot be loaded: damaged, or made for a newer onnxruntime") from error
+        raise ArtefactError(f"{model.name} cannot be loaded: damaged, or made for a newer onnxruntime") from error
     if runtime.device == "gpu" and session.get_providers()[0] != CUDA:
         raise UsageError(
             "device is gpu but no GPU can be used: install the gpu extra (onnxruntime-gpu) and a matching CUDA, "
@@ -174,10 +172,10 @@ def _inputs(session: Any, name: str) -> dict[str, type[np.int64 | np.int32]]:  #
     return {key: DTYPES[kind] for key, kind in declared.items()}
 
 
-def _limits(model: ModelProto, provider: str) -> Limits:
+def _limits(rounding: Rounding, provider: str) -> Limits:
     """Batch limits that keep rows independent: rounding turns padding's last-digit noise into whole steps."""
     limits = CUDA_LIMITS if provider == CUDA else CPU_LIMITS
-    match rounding(model):
+    match rounding:
         case "none":
             return limits
         case "fixed":

@@ -1,6 +1,6 @@
 """The table of metrics: every series this agent exports, what it means and where in the Report it is read.
 
-The exporter, docs/METRICS.md, dashboards and rules' tests all read this one table.
+The exporter and docs/METRICS.md are made from this one table; nothing is exported that is not in it.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal
 
-from exporters.samples import ALONE, by_name, class_ratios, item_p_values, ood_ratios, per_window
+from exporters.samples import NO_LABELS, by_name, class_ratios, item_p_values, ood_ratios, per_window
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -71,15 +71,15 @@ METRICS: tuple[Metric, ...] = (
     Scalar(
         "leadline_ready",
         "gauge",
-        ALONE,
-        lambda report: {ALONE: report.ready},
+        NO_LABELS,
+        lambda report: {NO_LABELS: report.ready},
         "1 when records can be scored, 0 while the reference or the source is missing. Same as /readyz.",
     ),
     Scalar(
         "leadline_heartbeat_timestamp_seconds",
         "gauge",
-        ALONE,
-        lambda report: {ALONE: report.heartbeat},
+        NO_LABELS,
+        lambda report: {NO_LABELS: report.heartbeat},
         "When the loop last moved; it moves without records too. If it stands still the agent hangs, and "
         "/livez fails.",
     ),
@@ -108,15 +108,15 @@ METRICS: tuple[Metric, ...] = (
     Scalar(
         "leadline_events_in_flight",
         "gauge",
-        ALONE,
-        lambda report: {ALONE: report.counts.in_flight},
+        NO_LABELS,
+        lambda report: {NO_LABELS: report.counts.in_flight},
         "Records read and not yet processed or discarded. Never back at 0: scoring is slow or stuck.",
     ),
     Scalar(
         "leadline_events_truncated_total",
         "counter",
-        ALONE,
-        lambda report: {ALONE: report.counts.truncated},
+        NO_LABELS,
+        lambda report: {NO_LABELS: report.counts.truncated},
         "Processed records whose text was longer than the encoder reads: only its beginning was scored.",
     ),
     Distribution(
@@ -182,27 +182,27 @@ METRICS: tuple[Metric, ...] = (
     ),
     Distribution(
         "leadline_encode_seconds",
-        ALONE,
-        lambda report: {ALONE: report.encode_seconds},
+        NO_LABELS,
+        lambda report: {NO_LABELS: report.encode_seconds},
         "Time the encoder took for a batch.",
     ),
     Distribution(
         "leadline_score_seconds",
-        ALONE,
-        lambda report: {ALONE: report.score_seconds},
+        NO_LABELS,
+        lambda report: {NO_LABELS: report.score_seconds},
         "Time all detectors took for a batch.",
     ),
     Distribution(
         "leadline_batch_records",
-        ALONE,
-        lambda report: {ALONE: report.batch_records},
+        NO_LABELS,
+        lambda report: {NO_LABELS: report.batch_records},
         "Records in a scored batch. Always at the top: the agent is catching up.",
     ),
     Scalar(
         "leadline_checkpoint_last_success_timestamp_seconds",
         "gauge",
-        ALONE,
-        lambda report: {ALONE: report.last_checkpoint},
+        NO_LABELS,
+        lambda report: {NO_LABELS: report.last_checkpoint},
         "When windows and positions last became durable. Old: look at the state's disk, for a restart would "
         "read everything since then again. Absent before the first checkpoint.",
     ),

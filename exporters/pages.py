@@ -48,7 +48,6 @@ class Pages:
     stale_after: float
     clock: Callable[[], float]
 
-    @property
     def app(self) -> Starlette:
         """The application; only GET and HEAD are allowed."""
         return Starlette(

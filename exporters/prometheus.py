@@ -87,12 +87,12 @@ def _bounds(edges: tuple[float, ...]) -> tuple[str, ...]:
 
 
 def _printable(labels: Labels) -> Labels:
-    r"""Label values that every scraper can read, still telling apart what was different.
+    r"""Label values that have a UTF-8 form, still telling apart what was different.
 
-    A lone surrogate has no UTF-8 form and Prometheus stops parsing at NUL: a single record's slice with one
-    would cost the whole scrape. Quotes, backslashes and newlines are escaped by the client library.
+    JSON can carry a lone surrogate, which has none: one record's slice would cost every scrape. Quotes,
+    backslashes and newlines are escaped by the client library.
 
-    >>> _printable(("tenant\0", "\ud800"))
-    ('tenant\\x00', '\\ud800')
+    >>> _printable(("tenant", "\ud800"))
+    ('tenant', '\\ud800')
     """
-    return tuple(label.encode("utf-8", "backslashreplace").decode().replace("\0", r"\x00") for label in labels)
+    return tuple(label.encode("utf-8", "backslashreplace").decode() for label in labels)

@@ -13,8 +13,8 @@ Labels = tuple[str, ...]
 Scalars = Mapping[Labels, float]
 Distributions = Mapping[Labels, Histogram]
 
-ALONE: Labels = ()
-NO_MORE = float("inf")
+NO_LABELS: Labels = ()
+INFINITY = float("inf")
 
 
 def by_name(values: Mapping[str, float]) -> Scalars:
@@ -57,6 +57,6 @@ def class_ratios(report: Report) -> Scalars:
 def item_p_values(report: Report) -> Distributions:
     """By (model, slice, detector). No p-value exceeds 1, so an empty bucket above 1 keeps that bound exact."""
     return {
-        (report.info.model, name, detector): Histogram((*each.edges, NO_MORE), (*each.counts, 0), each.total)
+        (report.info.model, name, detector): Histogram((*each.edges, INFINITY), (*each.counts, 0), each.total)
         for (name, detector), each in report.item_p_values.items()
     }

@@ -57,7 +57,7 @@ def serving(
     pages = Pages(latest, registry_of(latest), stale_after, clock)
     listener = _listen(host, port)
     address = Address(*listener.getsockname()[:2])
-    server = Server(_config(pages.app))
+    server = Server(_config(pages.app()))
     # A daemon, because a process whose loop has crashed must not live on as a web server.
     thread = Thread(target=server.run, args=([listener],), name="leadline-pages", daemon=True)
     thread.start()

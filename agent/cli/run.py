@@ -115,7 +115,7 @@ def _counts(report: Report) -> dict[str, Any]:
     return {
         "received": sum(counts.received.values()),
         "processed": counts.processed,
-        "discarded": dict(counts.discarded),
+        "discarded": {reason: count for reason, count in counts.discarded.items() if count},
         "in_flight": counts.in_flight,
     }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,31 +12,34 @@ from agent.report import Counts, Histogram, ModelInfo, Report, WindowReport
 NAN = float("nan")
 P_EDGES = (0.001, 0.01, 0.05, 0.5, 1.0)
 SECONDS = (0.005, 0.1, 1.0)
-LABELS = {"positive": 3, 'a "quoted" class': 1, "never": 0}
-
-
-def window(name: str, length: str, **changes: object) -> WindowReport:
-    """A window with few awkward numbers; `changes` replace fields."""
-    fields = {
-        "slice": name,
-        "window": length,
-        "start": 1767225600.0,
-        "end": 1767225900.0,
-        "items": 4,
-        "enough": True,
-        "ood_ratio": {"knn": 0.25, "depth": 1 / 3},
-        "depth_mean": 1.2345678901234567,
-        "q": 0.0,
-        "confidence_mean": 1.0,
-        "classes": LABELS,
-    }
-    return WindowReport(**(fields | changes))  # type: ignore[arg-type]
-
-
-def too_few(name: str) -> WindowReport:
-    """A window below the configured number of items."""
-    unknown = {"depth_mean": NAN, "q": NAN, "confidence_mean": NAN}
-    return window(name, "short", items=1, enough=False, ood_ratio={}, **unknown)
+CLASSES = {"positive": 3, 'a "quoted" class': 1, "never": 0}
+WINDOW = WindowReport(
+    slice="default",
+    window="short",
+    start=1767225600.0,
+    end=1767225900.0,
+    items=4,
+    enough=True,
+    ood_ratio={"knn": 0.25, "depth": 1 / 3},
+    depth_mean=1.2345678901234567,
+    q=0.0,
+    confidence_mean=1.0,
+    classes=CLASSES,
+)
+LARGE = replace(
+    WINDOW, window="long", items=4 * 10**9, classes={name: count * 10**9 for name, count in CLASSES.items()}
+)
+TOO_FEW = replace(
+    WINDOW,
+    slice="quiet",
+    items=1,
+    enough=False,
+    ood_ratio={},
+    depth_mean=NAN,
+    q=NAN,
+    confidence_mean=NAN,
+    classes={"positive": 1},
+)
 
 
 @pytest.fixture
@@ -56,13 +60,13 @@ def report() -> Report:
         ready=True,
         last_checkpoint=NAN,
         windows=(
-            window("default", "long", items=400000000),
-            window("default", "short", ood_ratio={"knn": 1e-12, "depth": NAN}),
-            window('quote " and \\ backslash', "short"),
-            window("new\nline, comma} and {brace=", "short"),
-            window("nul \0 and lone \ud800 surrogate", "short"),
-            window("größe 🐟", "short"),
-            too_few("quiet"),
+            LARGE,
+            replace(WINDOW, ood_ratio={"knn": 1e-12, "depth": NAN}),
+            replace(WINDOW, slice='quote " and \\ backslash'),
+            replace(WINDOW, slice="new\nline, comma} and {brace="),
+            replace(WINDOW, slice="lone \ud800 surrogate"),
+            replace(WINDOW, slice="größe 🐟"),
+            TOO_FEW,
         ),
         item_p_values={
             ("default", "knn"): Histogram(P_EDGES, (1, 0, 2, 3, 4), 5.0625),
