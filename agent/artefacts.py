@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from agent.errors import ArtefactError, UsageError
+from agent.errors import ArtefactError, LeadlineError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,9 +30,9 @@ def sha256_of(path: Path) -> str:
 def written_whole(target: Path) -> Iterator[Path]:
     """A scratch directory beside `target` that takes its place when the block ends without an error.
 
-    UsageError if `target` exists and is not such a directory (has no manifest), so that nobody's files go.
+    UsageError if `target` exists and is neither such a directory nor an empty one, so that nobody's files go.
     """
-    if target.exists() and not (target / MANIFEST).is_file() and (not target.is_dir() or any(target.iterdir())):
+    if target.exists() and not _replaceable(target):
         raise UsageError(f"{target} already exists and Leadline did not write it: choose another name")
     target.parent.mkdir(parents=True, exist_ok=True)
     scratch = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))
@@ -42,6 +42,15 @@ def written_whole(target: Path) -> Iterator[Path]:
         _replace(scratch, target)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
+
+
+def _replaceable(target: Path) -> bool:
+    """Whether the directory has a manifest that Leadline wrote, or nothing in it."""
+    try:
+        read_manifest(target, "")
+    except LeadlineError:
+        return target.is_dir() and not any(target.iterdir())
+    return True
 
 
 def _replace(scratch: Path, target: Path) -> None:
@@ -74,7 +83,7 @@ def read_manifest(directory: Path, what: str) -> dict[str, Any]:
         manifest = json.loads(path.read_text(encoding="utf-8"))
         files = manifest["files"]
         strings = all(isinstance(name, str) and isinstance(digest, str) for name, digest in files.items())
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise ArtefactError(f"{path} is not a manifest Leadline wrote: {error!r}") from error
     if not strings:
         raise ArtefactError(f"{path} is not a manifest Leadline wrote: `files` must map names to sha256")
@@ -86,8 +95,8 @@ def verify(directory: Path, manifest: dict[str, Any], what: str) -> None:
     """Compare every listed file with its sha256 and refuse files that are not listed. ArtefactError names one."""
     root = directory.resolve()
     for name, expected in manifest["files"].items():
-        path = (directory / name).resolve()
-        if root not in path.parents or not path.is_file():
+        path = _inside(root, name)
+        if path is None:
             raise ArtefactError(f"{what} {directory} is incomplete: {name} is missing. Get it again.")
         if sha256_of(path) != expected:
             raise ArtefactError(
@@ -99,3 +108,12 @@ def verify(directory: Path, manifest: dict[str, Any], what: str) -> None:
             raise ArtefactError(
                 f"{what} {directory} holds {path.relative_to(root)}, which its manifest does not list"
             )
+
+
+def _inside(root: Path, name: str) -> Path | None:
+    """The file of this name below `root`; None if there is none, or the name leads out of it."""
+    try:
+        path = (root / name).resolve()
+        return path if root in path.parents and path.is_file() else None
+    except (OSError, ValueError):
+        return None  # too long a name, or one with a null byte

@@ -59,7 +59,7 @@ def assemble(config: RunConfig, stop: Event) -> Agent:
     inference = open_inference(reference, config.reference, config.encoder, config.encoding)
     clocks = Clocks()
     state = _state(config, reference, inference.encoder.provider)
-    checkpoints = _checkpoints(config, reference, clocks)
+    checkpoints = open_checkpoints(config, reference, clocks)
     if isinstance(checkpoints, Checkpoints):
         checkpoints.restore(state)
     source = FileSource(
@@ -97,7 +97,8 @@ def _state(config: RunConfig, reference: Reference, provider: str) -> State:
     )
 
 
-def _checkpoints(config: RunConfig, reference: Reference, clocks: Clocks) -> Checkpoints | NoCheckpoints:
+def open_checkpoints(config: RunConfig, reference: Reference, clocks: Clocks) -> Checkpoints | NoCheckpoints:
+    """The state store of this configuration; the errors of Checkpoints."""
     if config.state is None:
         return NoCheckpoints()
     owner = f"{reference.id} pane {config.windows.pane:g}s"

@@ -1,7 +1,7 @@
 """The state store: one SQLite database, one transaction a checkpoint.
 
 Panes and positions are written together, so after a crash every record before the position is in a pane, and
-none after it is. Each blob carries its sha256.
+none after it is. Each blob carries its sha256, which covers its place as well.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import sqlite3
 import time
-from contextlib import closing
+from contextlib import closing, contextmanager
 from dataclasses import fields
 from typing import TYPE_CHECKING
 
@@ -21,7 +21,7 @@ from agent.panes import Pane, Tally
 from agent.sample import Sample
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -39,6 +39,9 @@ CREATE TABLE IF NOT EXISTS panes (
 ) STRICT;
 """
 
+# What reading a damaged file raises; its very error message may not be text.
+DAMAGE = (sqlite3.Error, UnicodeDecodeError)
+
 
 class Checkpoints:
     """Saves the state every `every` seconds. The database belongs to one reference and one pane length."""
@@ -52,9 +55,18 @@ class Checkpoints:
             path.parent.mkdir(parents=True, exist_ok=True)
             self._database = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
             self._database.executescript(f"PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; {TABLES}")
-        except (OSError, sqlite3.Error) as error:
+        except (OSError, *DAMAGE) as error:
             raise UsageError(f"state.path: {path}: cannot be opened: {error}") from error
-        self._claim({"schema": str(SCHEMA), "owner": owner})
+        with self._damage():
+            self._claim({"schema": str(SCHEMA), "owner": owner})
+
+    @contextmanager
+    def _damage(self) -> Iterator[None]:
+        """What SQLite finds wrong with the file while it is read, as an ArtefactError."""
+        try:
+            yield
+        except DAMAGE as error:
+            raise ArtefactError(f"state.path: {self._path} is damaged: {error}. Move it away.") from error
 
     def _claim(self, facts: dict[str, str]) -> None:
         """Mark a new database as ours; refuse one that another schema or reference wrote."""
@@ -67,7 +79,11 @@ class Checkpoints:
         self._database.executemany("INSERT OR IGNORE INTO facts VALUES (?, ?)", facts.items())
 
     def restore(self, state: State) -> None:
-        """Put the last checkpoint's panes and positions into a fresh state. ArtefactError if a pane is damaged."""
+        """Put the last checkpoint's panes and positions into a fresh state. ArtefactError if it is damaged."""
+        with self._damage():
+            self._restore(state)
+
+    def _restore(self, state: State) -> None:
         read = self._database.execute
         state.positions.update(read("SELECT partition, position FROM positions").fetchall())
         for (name,) in read("SELECT name FROM slices ORDER BY place"):
@@ -77,15 +93,18 @@ class Checkpoints:
         state.windows.restore(panes, sealed_until)
 
     def _pane(self, name: str, start: int, content: bytes, sha256: str) -> Pane:
-        if hashlib.sha256(content).hexdigest() != sha256:
+        if _digest(name, start, content) != sha256:
             raise ArtefactError(
                 f"state.path: {self._path} is damaged: pane {start} of slice {name!r}. Move it away."
             )
         return unpack(name, start, content)
 
     def due(self, now: float) -> bool:
-        """Whether `every` seconds have passed since the last save."""
-        return now >= self._next
+        """Whether `every` seconds have passed since it was last due (monotonic seconds)."""
+        if now < self._next:
+            return False
+        self._next = now + self._every
+        return True
 
     def save(self, state: State) -> None:
         """Write what changed since the last save, in one transaction.
@@ -100,7 +119,6 @@ class Checkpoints:
         except sqlite3.Error as error:
             raise ServiceError(f"state.path: {self._path} cannot be written: {error}") from error
         state.last_checkpoint = self._epoch()
-        self._next = time.monotonic() + self._every
 
     @staticmethod
     def _write(cursor: sqlite3.Cursor, state: State) -> None:
@@ -110,11 +128,16 @@ class Checkpoints:
                 cursor.execute("DELETE FROM panes WHERE slice = ? AND start = ?", (name, start))
                 continue
             content = pack(pane)
-            digest = hashlib.sha256(content).hexdigest()
+            digest = _digest(name, start, content)
             cursor.execute("INSERT OR REPLACE INTO panes VALUES (?, ?, ?, ?)", (name, start, content, digest))
         cursor.executemany("INSERT OR REPLACE INTO positions VALUES (?, ?)", state.positions.items())
         cursor.executemany("INSERT OR REPLACE INTO slices VALUES (?, ?)", enumerate(state.slices.known))
         cursor.execute("INSERT OR REPLACE INTO sealed VALUES (1, ?)", (state.windows.sealed_until,))
+
+
+def _digest(name: str, start: int, content: bytes) -> str:
+    """The sha256 of a pane and of where it belongs."""
+    return hashlib.sha256(f"{name}\0{start}\0".encode() + content).hexdigest()
 
 
 class NoCheckpoints:
@@ -137,7 +160,8 @@ def pack(pane: Pane) -> bytes:
     }
     arrays |= {f"sample.{item.name}": np.asarray(getattr(pane.sample, item.name)) for item in fields(Sample)}
     # safetensors has no text: the ids go as the bytes of their UTF-32 code points.
-    arrays["sample.ids"] = pane.sample.ids.view(np.uint32).reshape(len(pane.sample), -1)
+    ids = pane.sample.ids
+    arrays["sample.ids"] = ids.view(np.uint32).reshape(len(ids), ids.dtype.itemsize // 4)
     return save({name: np.ascontiguousarray(array).reshape(array.shape) for name, array in arrays.items()})
 
 

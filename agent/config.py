@@ -14,21 +14,25 @@ from agent.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
-DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*([smhd])")
+SECONDS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
+DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*([smhd]?)")
 
 
 def seconds(value: object) -> object:
-    """A number of seconds from `90`, `"90s"`, `"5m"`, `"6h"` or `"1d"`; anything else is left to fail later.
+    """A number of seconds from `90`, `"90s"`, `"5m"`, `"6h"` or `"1d"`. ValueError for other text.
 
     >>> [seconds(text) for text in (90, "90s", "5m", "6h", "1.5d")]
     [90, 90.0, 300.0, 21600.0, 129600.0]
     """
-    match = DURATION.fullmatch(value.strip()) if isinstance(value, str) else None
-    return float(match[1]) * SECONDS[match[2]] if match else value
+    if not isinstance(value, str | bool):
+        return value
+    match = DURATION.fullmatch(str(value).strip())
+    if match is None:
+        raise ValueError("expected a duration such as 90, 90s, 5m, 6h or 1d")
+    return float(match[1]) * SECONDS[match[2]]
 
 
-Duration = Annotated[float, BeforeValidator(seconds), Field(gt=0)]
+Duration = Annotated[float, BeforeValidator(seconds), Field(gt=0, allow_inf_nan=False)]
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,62}$")]
 
 
@@ -93,7 +97,9 @@ class FileSourceConfig(Strict):
     """Records from a table, JSON Lines, or standard input (`-`)."""
 
     path: Path
-    rate: float | None = Field(None, gt=0, description="Records a second; without it, as fast as they are scored.")
+    rate: float | None = Field(
+        None, gt=0, allow_inf_nan=False, description="Records a second; without it, as fast as they are scored."
+    )
     loop: bool = Field(default=False, description="Start again at the end; record times are then arrival times.")
 
 
@@ -118,6 +124,8 @@ class WindowsConfig(Strict):
     def _multiples(self) -> Self:
         if not self.pane <= self.short <= self.long:
             raise ValueError("windows must grow: pane <= short <= long")
+        if self.pane % 1:
+            raise ValueError("pane must be a whole number of seconds")
         if self.short % self.pane or self.long % self.pane:
             raise ValueError("short and long must be whole multiples of pane")
         return self
@@ -180,7 +188,7 @@ def load_config(path: Path, kind: type[Config]) -> Config:
         content = yaml.safe_load(path.read_text(encoding="utf-8"))
     except FileNotFoundError as error:
         raise UsageError(f"{path}: no such file") from error
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+    except (OSError, UnicodeDecodeError, RecursionError, yaml.YAMLError) as error:
         raise UsageError(f"{path}: cannot be read as YAML: {error}") from error
     if not isinstance(content, dict):
         raise UsageError(f"{path}: expected keys and values at the top, for example `model:`")

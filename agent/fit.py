@@ -10,7 +10,6 @@ from agent.head import check_head, read_head, train_head
 from agent.labelled import check_classes, feature_width, read_labelled
 from agent.reference import EncoderIdentity, TaskIdentity
 from agent.task import GivenTask, HeadTask, OnnxTask
-from detectors.contract import logits_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -19,12 +18,12 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from agent.config import FitConfig
+    from agent.config import FitConfig, ModelConfig
     from agent.encoder import Encoder
     from agent.labelled import Labelled
     from agent.reference import Reference
     from agent.task import TaskModel
-    from detectors.contract import Head, Outputs
+    from detectors.contract import Head, Matrix
 
 
 class Progress(Protocol):
@@ -41,11 +40,16 @@ def fit(config: FitConfig, encoder: Encoder, bundle: Path, progress: Progress) -
     wherever it can be.
     """
     tables = read_tables(config)
+    task, head = open_task(config.model)
+    _check_head(config, head, tables["train"].items.features, tables["train"].items.logits)
     embedded = {name: _embed(name, table, encoder, progress) for name, table in tables.items()}
-    task, head = _task_model(config, tables, embedded)
+    if task is None:
+        head = _train(tables, embedded)
+        task = HeadTask(head)
     splits = {name: Split(table, task.outputs(table.items, embedded[name])) for name, table in tables.items()}
-    _check_given_head(config, head, splits["train"].outputs)
-    given = splits["train"].outputs.features
+    train = splits["train"].outputs
+    _check_head(config, head, train.features, train.logits)
+    given = train.features
     features = 0 if given is None else given.shape[1]
     fitted = Fitted(
         source={name: splits.pop(name) for name in SOURCE},
@@ -80,26 +84,24 @@ def _embed(name: str, table: Labelled, encoder: Encoder, progress: Progress) -> 
     return encoder.encode(items.texts, items.pairs, on_progress=lambda done: progress(name, done, total)).embedding
 
 
-def _task_model(
-    config: FitConfig, tables: Mapping[str, Labelled], embedded: Mapping[str, NDArray[np.float32]]
-) -> tuple[TaskModel, Head | None]:
-    """The task model that the configuration describes, and its head where one is known."""
-    model = config.model
+def open_task(model: ModelConfig) -> tuple[TaskModel | None, Head | None]:
+    """The task model and the head that the configuration names; no task model where the head is trained here."""
     if model.outputs == "head":
-        head = train_head(
-            (embedded["train"], tables["train"].labels), (embedded["validation"], tables["validation"].labels)
-        )
-        return HeadTask(head), head
-    given = None if model.head is None else read_head(model.head, len(model.labels))
-    if model.path is None:
-        return GivenTask(), given
-    return OnnxTask.load(model.path, len(model.labels)), given
+        return None, None
+    head = None if model.head is None else read_head(model.head, len(model.labels))
+    return GivenTask() if model.path is None else OnnxTask.load(model.path, len(model.labels)), head
 
 
-def _check_given_head(config: FitConfig, head: Head | None, train: Outputs) -> None:
+def _train(tables: Mapping[str, Labelled], embedded: Mapping[str, NDArray[np.float32]]) -> Head:
+    train, validation = ((embedded[name], tables[name].labels) for name in ("train", "validation"))
+    return train_head(train, validation)
+
+
+def _check_head(config: FitConfig, head: Head | None, features: Matrix | None, logits: Matrix | None) -> None:
     """UsageError if a head from a file is not the one that made the training rows' logits."""
-    if config.model.head is not None and head is not None and train.features is not None:
-        check_head(head, train.features, logits_of(train), config.model.head)
+    path = config.model.head
+    if path is not None and head is not None and features is not None and logits is not None:
+        check_head(head, features, logits, path)
 
 
 def _task_identity(config: FitConfig, task: TaskModel, features: int, bundle: Path) -> TaskIdentity:

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 from safetensors import SafetensorError
 from safetensors.numpy import load_file
-from sklearn.linear_model import LogisticRegression  # type: ignore[import-untyped] # ships no types
 
 from agent.errors import UsageError
 from detectors.contract import Head
@@ -34,6 +33,9 @@ def train_head(
 
 
 def _fitted(embedding: NDArray[np.floating], labels: NDArray[np.intp], strength: float) -> Head:
+    # Imported here: the agent trains no head, and scikit-learn would cost it 90 MB and a second.
+    from sklearn.linear_model import LogisticRegression  # type: ignore[import-untyped] # noqa: PLC0415
+
     model = LogisticRegression(C=strength, max_iter=1000)
     model.fit(np.asarray(embedding, np.float64), labels)
     weight, bias = model.coef_, model.intercept_
@@ -66,6 +68,8 @@ def read_head(path: Path, classes: int) -> Head:
             f"{path}: for {classes} labels, weight must be ({classes}, features) and bias ({classes},); "
             f"found {head.weight.shape} and {head.bias.shape}"
         )
+    if not (np.isfinite(head.weight).all() and np.isfinite(head.bias).all()):
+        raise UsageError(f"{path}: weight or bias holds NaN or infinity")
     return head
 
 

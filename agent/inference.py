@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from agent.encoder import Encoder
 from agent.errors import ArtefactError, UsageError
+from agent.onnx_text import Runtime
 from agent.task import GivenTask, HeadTask, OnnxTask
 
 if TYPE_CHECKING:
@@ -58,15 +59,21 @@ def open_inference(
             f"({reference.encoder.sha256[:12]}), but {directory} holds {opened.name} ({opened.sha256[:12]}): "
             "scores would mean nothing. Use that encoder, or run `leadline fit` with this one."
         )
-    return Inference(opened, _open_task(reference, bundle))
+    return Inference(opened, _open_task(reference, bundle, Runtime(encoding.threads, encoding.device)))
 
 
-def _open_task(reference: Reference, bundle: Path) -> TaskModel:
+def _open_task(reference: Reference, bundle: Path, runtime: Runtime) -> TaskModel:
     if reference.task.outputs == "head" and reference.head is not None:
         return HeadTask(reference.head)
     if reference.task.outputs == "table":
         return GivenTask()
-    task = OnnxTask.load(bundle / reference.task.path, len(reference.labels))
+    directory = bundle / reference.task.path
+    if not directory.is_dir():
+        raise UsageError(
+            f"the task model of reference {bundle} is not at {directory}: "
+            "move it there, or run `leadline fit` again"
+        )
+    task = OnnxTask.load(directory, len(reference.labels), runtime)
     if task.sha256 != reference.task.sha256:
-        raise ArtefactError(f"{bundle / reference.task.path} is not the task model that {bundle} was fitted with")
+        raise ArtefactError(f"{directory} is not the task model that reference {bundle} was fitted with")
     return task

@@ -82,7 +82,7 @@ def run(  # noqa: PLR0913, PLR0917 - the loop's parts, each named
         batch = source.read()
         state.receive(batch)
         publish()  # a scrape during the long part sees the batch in flight
-        state.add(batch, score(batch))
+        state.add(batch, score(batch) if batch.records else None)
         close(finished=batch.ended)
         if batch.ended:
             break

@@ -157,6 +157,9 @@ def _open(model: CheckedModel, runtime: Runtime) -> Any:  # noqa: ANN401 - onnxr
             "device is gpu but no GPU can be used: install the gpu extra (onnxruntime-gpu) and a matching CUDA, "
             "or choose device auto or cpu",
         )
+    if session.get_providers()[0] == CPU:
+        # onnxruntime keeps the file's bytes to open it once more on another provider; there is no other here.
+        session._model_bytes = None  # noqa: SLF001
     return session
 
 

@@ -33,9 +33,15 @@ def fixed(values: NDArray[np.floating]) -> int:
 
 
 def bucket_counts(values: NDArray[np.floating], edges: tuple[float, ...]) -> NDArray[np.int64]:
-    """(len(edges),) how many values fall at or below each edge and above the one before; the last takes all."""
-    places = np.minimum(np.searchsorted(edges, values, side="left"), len(edges) - 1)
-    return np.bincount(places, minlength=len(edges))
+    """(..., len(edges)) of (..., n): how many values of a row fall at or below each edge and above the one before.
+
+    The last bucket also takes what lies above it.
+    """
+    rows = np.atleast_2d(values)
+    places = np.minimum(np.searchsorted(edges, rows, side="left"), len(edges) - 1)
+    places += len(edges) * np.arange(len(rows))[:, np.newaxis]
+    counts = np.bincount(places.ravel(), minlength=len(rows) * len(edges))
+    return counts.reshape(*values.shape[:-1], len(edges))
 
 
 @dataclass(frozen=True)

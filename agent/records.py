@@ -101,6 +101,8 @@ def from_fields(fields: Mapping[str, object], expected: Expected, position: str,
         raise RejectedError(Reason.OTHER_MODEL)
     if "text" not in fields:
         raise RejectedError(Reason.LABEL_ONLY if "label" in fields else Reason.NO_TEXT)
+    if any(isinstance(text, str) and len(text) > expected.most_bytes for text in map(fields.get, _TEXTS)):
+        raise RejectedError(Reason.TOO_LARGE)
     return Record(
         id=_id(fields.get("id")) or position,
         text=_text(fields["text"]),
@@ -112,6 +114,10 @@ def from_fields(fields: Mapping[str, object], expected: Expected, position: str,
         logits=_numbers(fields.get("logits"), expected.logits, _LOGITS),
         features=_numbers(fields.get("features"), expected.features, _FEATURES),
     )
+
+
+# A line has a bound of its own; the rows of a table come without one.
+_TEXTS = ("text", "text_pair")
 
 
 def _time(value: object, arrival: float) -> float:
@@ -126,19 +132,28 @@ def _time(value: object, arrival: float) -> float:
 def epoch(value: object) -> float:
     """Epoch seconds of an RFC 3339 time, a datetime (UTC where it names no zone) or a number of seconds.
 
+    The number may come as text, as CSV brings it. RejectedError for anything else, and before 1970.
+
     >>> epoch("2026-08-21T10:00:00Z") == epoch(datetime(2026, 8, 21, 10, tzinfo=UTC)) == 1787306400.0
     True
     """
-    try:
-        moment = datetime.fromisoformat(value) if isinstance(value, str) else value
-        if isinstance(moment, datetime):
-            zoned = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-            return zoned.timestamp()
-    except (ValueError, OverflowError) as error:
-        raise RejectedError(Reason.INVALID_TIME) from error
+    moment = _moment(value) if isinstance(value, str) else value
+    if isinstance(moment, datetime):
+        moment = (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
     if isinstance(moment, int | float) and not isinstance(moment, bool) and 0 <= moment < _FAR_FUTURE:
         return float(moment)
     raise RejectedError(Reason.INVALID_TIME)
+
+
+def _moment(value: str) -> datetime | float:
+    try:
+        return datetime.fromisoformat(value.upper())  # RFC 3339 allows a lower-case t and z
+    except ValueError:
+        pass
+    try:
+        return float(value)
+    except ValueError as error:
+        raise RejectedError(Reason.INVALID_TIME) from error
 
 
 # The year 9999: keeps pane arithmetic in range, and refuses milliseconds taken for seconds only far later.
@@ -150,22 +165,26 @@ def _text(value: object) -> str:
         raise RejectedError(Reason.TEXT_NOT_STRING)
     if not value.strip():
         raise RejectedError(Reason.EMPTY_TEXT)
-    return value.encode("utf-8", "replace").decode() if _has_surrogate(value) else value
+    return _encodable(value)
 
 
-def _has_surrogate(value: str) -> bool:
-    """Whether a lone surrogate, which JSON can smuggle in and no encoder takes, is in the text."""
+def _encodable(value: str) -> str:
+    """The text without lone surrogates, which JSON can smuggle in and no encoder or database takes."""
     try:
         value.encode()
     except UnicodeEncodeError:
-        return True
-    return False
+        return value.encode("utf-8", "replace").decode()
+    return value
 
 
 def _string(value: object) -> str | None:
-    if value is None or isinstance(value, str):
-        return value
-    if isinstance(value, int | float) and not isinstance(value, bool):
+    if value is None:
+        return None
+    if isinstance(value, str):
+        return _encodable(value)
+    if isinstance(value, int) and not isinstance(value, bool):
+        return str(value)
+    if isinstance(value, float) and math.isfinite(value):
         return str(value)
     raise RejectedError(Reason.WRONG_TYPE)
 
@@ -198,9 +217,17 @@ def _numbers(value: object, width: int, reasons: tuple[Reason, Reason, Reason]) 
     numbers: Sequence[object] = value if isinstance(value, list) else ()
     if len(numbers) != width:
         raise RejectedError(wrong_width)
-    if not all(isinstance(number, int | float) and math.isfinite(number) for number in numbers):
+    if not all(map(_usable, numbers)):
         raise RejectedError(not_finite)
     return tuple(float(number) for number in numbers)  # type: ignore[arg-type]
+
+
+def _usable(number: object) -> bool:
+    """Whether it is a number that float32 holds: a larger one turns scores into NaN."""
+    return isinstance(number, int | float) and not isinstance(number, bool) and -_LARGEST <= number <= _LARGEST
+
+
+_LARGEST = 3.4e38
 
 
 @dataclass(frozen=True)

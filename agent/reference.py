@@ -9,10 +9,11 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from safetensors import SafetensorError
 from safetensors.numpy import load_file, save_file
 
-from agent.artefacts import read_manifest, verify, write_manifest, written_whole
-from agent.errors import ArtefactError
+from agent.artefacts import MANIFEST, read_manifest, verify, write_manifest, written_whole
+from agent.errors import ArtefactError, UsageError
 from agent.words import Vocabulary
 from detectors.calibration import Temperature
 from detectors.contract import Head
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 
 SCHEMA = 1
 WHAT = "a reference"
+# What tells a reference's manifest from that of an encoder.
+PARTS = {"schema", "id", "model", "task", "encoder", "detectors", "primary"}
 
 
 @dataclass(frozen=True)
@@ -108,7 +111,33 @@ class Reference:
 
 
 def save_reference(reference: Reference, directory: Path) -> str:
-    """Write the bundle, whole or not at all, and give its id: the same for the same facts and arrays."""
+    """Write the bundle, whole or not at all, and give its id: the same for the same facts and arrays.
+
+    UsageError if the place is somebody else's, or cannot be written.
+    """
+    check_place(directory)
+    try:
+        return _save(reference, directory)
+    except OSError as error:
+        raise UsageError(f"{directory}: cannot be written: {error}") from error
+
+
+def check_place(directory: Path) -> None:
+    """UsageError if something other than a reference is there: an encoder, say, must not be written over."""
+    if directory.is_dir() and not any(directory.iterdir()):
+        return
+    if directory.exists() and not ((directory / MANIFEST).is_file() and _is_ours(directory)):
+        raise UsageError(f"{directory} already exists and is not a reference: choose another name")
+
+
+def _is_ours(directory: Path) -> bool:
+    try:
+        return read_manifest(directory, WHAT).keys() >= PARTS
+    except ArtefactError:
+        return False
+
+
+def _save(reference: Reference, directory: Path) -> str:
     with written_whole(directory) as scratch:
         save_file(_detector_arrays(reference), scratch / "detectors.safetensors")
         save_file(
@@ -144,22 +173,33 @@ def load_reference(directory: Path) -> Reference:
     UsageError if there is none; ArtefactError if it is damaged, changed, or of another schema version.
     """
     manifest = read_manifest(directory, WHAT)
+    if "encoder" not in manifest and "detectors" not in manifest:
+        raise UsageError(f"{directory} is not a reference: its {MANIFEST} is that of something else")
     if manifest.get("schema") != SCHEMA:
         raise ArtefactError(
             f"{directory} has schema version {manifest.get('schema')}, this Leadline reads version {SCHEMA}: "
             "run `leadline fit` again with this version"
         )
     verify(directory, manifest, "reference")
-    if manifest.get("id") != _identity(manifest):
-        raise ArtefactError(
-            f"reference {directory} was changed: its manifest does not match its id. Get it again."
-        )
     try:
-        return _parsed(directory, manifest)
-    except (KeyError, TypeError, ValueError) as error:
+        if manifest.get("id") != _identity(manifest):
+            raise ArtefactError(
+                f"reference {directory} was changed: {MANIFEST} does not match the id in it. Get it again."
+            )
+        return _checked(_parsed(directory, manifest))
+    except (AttributeError, KeyError, TypeError, ValueError, RecursionError, SafetensorError) as error:
         raise ArtefactError(
             f"reference {directory} is not complete: {error!r}. Run `leadline fit` again."
         ) from error
+
+
+def _checked(reference: Reference) -> Reference:
+    """The reference, if its parts fit together; KeyError or ValueError otherwise."""
+    for name in ("depth", reference.primary):
+        reference.detectors[name]
+    if reference.task.outputs == "head" and reference.head is None:
+        raise ValueError("the head is missing")
+    return reference
 
 
 def _facts(reference: Reference) -> dict[str, Any]:

@@ -7,6 +7,7 @@ sample one replica would have drawn. The hash is uniform, so the sample is unifo
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
+from functools import cache
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Self
 
@@ -24,6 +25,15 @@ def digests(values: Sequence[bytes]) -> NDArray[np.uint64]:
     """(n,) 64-bit BLAKE2b digests, the same on every machine."""
     joined = b"".join(blake2b(value, digest_size=8).digest() for value in values)
     return np.frombuffer(joined, np.dtype("<u8")).astype(np.uint64)
+
+
+_HALF = np.finfo(np.float16)
+
+
+def _half(values: NDArray[np.floating]) -> NDArray[np.float16]:
+    """The values in half precision, those beyond its range at its ends."""
+    kept: NDArray[np.float16] = np.clip(values, _HALF.min, _HALF.max).astype(np.float16)
+    return kept
 
 
 @dataclass(frozen=True)
@@ -51,10 +61,10 @@ class Sample:
         size: int = SIZE,
     ) -> Self:
         """The sample of these items: (n, e) embeddings, (n, C) logits and (n, d) features where there are any."""
-        kept_embedding = embedding.astype(np.float16)
+        kept_embedding = _half(embedding)
         kept_logits = logits.astype(np.float32)
         extra = np.empty((len(ids), 0)) if features is None else features
-        kept_features = extra.astype(np.float16)
+        kept_features = _half(extra)
         content = digests(
             [
                 b"".join(row.tobytes() for row in rows)
@@ -79,6 +89,7 @@ class Sample:
         return replace(self, **joined).lowest()
 
     @classmethod
+    @cache
     def columns(cls) -> tuple[str, ...]:
         """The names of the arrays that hold a row an item."""
         return tuple(item.name for item in fields(cls) if item.name != "size")
@@ -87,6 +98,7 @@ class Sample:
         """The `size` rows with the lowest hashes, each id once."""
         order = np.lexsort((self.content, self.hashes))
         distinct = np.ones(len(order), np.bool_)
-        distinct[1:] = np.diff(self.hashes[order]) != 0
+        hashes = self.hashes[order]
+        distinct[1:] = hashes[1:] != hashes[:-1]
         rows = order[distinct][: self.size]
         return replace(self, **{name: getattr(self, name)[rows] for name in self.columns()})

@@ -47,9 +47,13 @@ class Scored:
     def take(self, rows: Sequence[int]) -> Scored:
         """The chosen rows, in the order asked for."""
         chosen = np.asarray(rows, np.intp)
+        outputs = self.outputs.take(chosen)
+        if self.outputs.features is self.outputs.embedding:
+            # A head on the embeddings: the sample relies on the two being one array, and does not keep both.
+            outputs = replace(outputs, features=outputs.embedding)
         return replace(
             self,
-            outputs=self.outputs.take(chosen),
+            outputs=outputs,
             truncated=self.truncated[chosen],
             predicted=self.predicted[chosen],
             confidence=self.confidence[chosen],

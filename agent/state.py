@@ -44,8 +44,16 @@ class State:
         """Note that a batch was read; its records are in flight until `add`."""
         self._ledger.receive(batch)
 
-    def add(self, batch: Batch, scored: Scored) -> None:
-        """Fold a scored batch into its panes and move the positions past it. Late records are only counted."""
+    def add(self, batch: Batch, scored: Scored | None) -> None:
+        """Fold a scored batch into its panes and move the positions past it. Late records are only counted.
+
+        `scored` is None for a batch without records.
+        """
+        if scored is not None:
+            self._fold(batch, scored)
+        self.positions.update(batch.positions)
+
+    def _fold(self, batch: Batch, scored: Scored) -> None:
         kept = [row for row, record in enumerate(batch.records) if not self.windows.late(record.time)]
         late = len(batch.records) - len(kept)
         records = [batch.records[row] for row in kept]
@@ -53,8 +61,7 @@ class State:
         panes = self._summary.panes(records, [self.slices.name(record.slice) for record in records], on_time)
         if panes:
             self.windows.add(panes, max(record.time for record in records))
-        self._ledger.settle(scored, panes, late)
-        self.positions.update(batch.positions)
+        self._ledger.settle(on_time, panes, late)
 
     def close_windows(self, *, finished: bool = False) -> list[WindowReport]:
         """Windows of the panes that are over, oldest first; all of them if the stream has finished."""

@@ -64,7 +64,7 @@ class Summary:
             items=len(rows),
             truncated=int(scored.truncated[rows].sum()),
             classes=np.bincount(scored.predicted[rows], minlength=len(self.reference.labels)),
-            p_counts=np.stack([bucket_counts(values, P_EDGES) for values in p]),
+            p_counts=bucket_counts(p, P_EDGES),
             p_sums=np.rint(p * UNIT).astype(np.int64).sum(axis=1),
             depth_counts=bucket_counts(depth, DEPTH_EDGES),
             depth_sum=fixed(depth),

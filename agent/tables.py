@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -91,7 +92,10 @@ class Table:
         """(n,) class indices of the `label` column; UsageError names an unknown label and the known ones."""
         self.need("label")
         index = {name: position for position, name in enumerate(names)}
-        values = [str(value) for value in self.data["label"].to_pylist()]
+        cells = self.data["label"].to_pylist()
+        if None in cells:
+            raise UsageError(f"{self.path}: row {cells.index(None) + 1} has no label. Remove it or fill it in.")
+        values = [str(value) for value in cells]
         unknown = sorted(set(values) - set(index))
         if unknown:
             row = values.index(unknown[0]) + 1
@@ -102,15 +106,23 @@ class Table:
         return np.array([index[value] for value in values], np.intp)
 
     def matrix(self, column: str, width: int | None = None) -> NDArray[np.float64]:
-        """(n, width) numbers of a list column; UsageError names the first row of another width or not finite."""
+        """(n, width) numbers of a list column; UsageError names the first row of another width or not finite.
+
+        Without `width` the first row gives it.
+        """
         self.need(column)
-        rows = self.data[column].to_pylist()
-        width = width if width is not None else len(rows[0] or ())
+        rows = [decoded(cell) for cell in self.data[column].to_pylist()]
+        if width is None:
+            width = len(rows[0]) if isinstance(rows[0], list) else 0
         for number, row in enumerate(rows, start=1):
-            if row is None or len(row) != width:
-                found = "nothing" if row is None else f"{len(row)} numbers"
-                raise UsageError(f"{self.path}: row {number}: {column!r} has {found}, expected {width}.")
-        values = np.array(rows, np.float64).reshape(len(rows), width)
+            if not isinstance(row, list) or not row or len(row) != width:
+                raise UsageError(
+                    f"{self.path}: row {number}: {column!r} has {_found(row)}, expected {_numbers(width)}."
+                )
+        try:
+            values = np.array(rows, np.float64).reshape(len(rows), width)
+        except (TypeError, ValueError, OverflowError) as error:
+            raise UsageError(f"{self.path}: {column!r} must hold lists of numbers") from error
         finite = np.isfinite(values).all(axis=1)
         if not finite.all():
             row = int(np.argmin(finite)) + 1
@@ -127,12 +139,16 @@ def read_table(path: Path) -> Table:
         raise UsageError(f"{path}: not a table Leadline reads: the name must end in {FORMATS}")
     try:
         data = reader(path)
+        data.validate(full=True)
     except FileNotFoundError as error:
         raise UsageError(f"{path}: no such file") from error
     except (OSError, ValueError, pa.ArrowException) as error:
-        raise UsageError(f"{path}: cannot be read as {path.suffix[1:]}: {error}") from error
+        raise _unreadable(path, error) from error
     if not data.num_rows:
         raise UsageError(f"{path}: the table has no rows")
+    twice = sorted({name for name in data.column_names if data.column_names.count(name) > 1})
+    if twice:
+        raise UsageError(f"{path}: column {', '.join(map(repr, twice))} occurs more than once. Remove one.")
     return Table(path, data)
 
 
@@ -140,13 +156,13 @@ def write_table(path: Path, columns: Mapping[str, NDArray[np.generic] | Sequence
     """Write the columns to Parquet, CSV or JSON Lines, by extension; UsageError if it cannot be written."""
     if path.suffix not in _READERS:
         raise UsageError(f"{path}: not a table Leadline writes: the name must end in {FORMATS}")
-    data = pa.table({name: pa.array(values) for name, values in columns.items()})
+    data = pa.table({name: pa.array(list(values)) for name, values in columns.items()})
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         if path.suffix == ".parquet":
             parquet.write_table(data, path)
         elif path.suffix == ".csv":
-            csv.write_csv(data, path)
+            csv.write_csv(_encoded(data), path)
         else:
             path.write_text("".join(f"{json.dumps(row)}\n" for row in data.to_pylist()), encoding="utf-8")
     except OSError as error:
@@ -154,12 +170,41 @@ def write_table(path: Path, columns: Mapping[str, NDArray[np.generic] | Sequence
 
 
 def rows(path: Path, start: int, size: int = 1024) -> Iterator[list[dict[str, object]]]:
-    """The rows of a Parquet or CSV table from row `start` on, in pieces, without holding the whole file."""
+    """The rows of a Parquet or CSV table from row `start` on, in pieces, without holding the whole file.
+
+    UsageError, after the rows before it, where the file is damaged. A cell that should be a list stays as it is.
+    """
     skipped = 0
-    for batch in _batches(path, size):
-        if skipped + batch.num_rows > start:
-            yield _decoded(pa.Table.from_batches([batch])).to_pylist()[max(start - skipped, 0) :]
-        skipped += batch.num_rows
+    try:
+        for batch in _batches(path, size):
+            if skipped + batch.num_rows > start:
+                yield [_row(row) for row in _plain(batch).to_pylist()[max(start - skipped, 0) :]]
+            skipped += batch.num_rows
+    except (OSError, ValueError, pa.ArrowException) as error:
+        raise _unreadable(path, error) from error
+
+
+def _row(cells: dict[str, object]) -> dict[str, object]:
+    return cells | {name: decoded(cells[name]) for name in LISTS if name in cells}
+
+
+def _plain(batch: pa.RecordBatch) -> pa.Table:
+    """The batch with its times in UTC and in microseconds, the finest that Python holds."""
+    schema = pa.schema([field.with_type(MOMENT) if _dated(field.type) else field for field in batch.schema])
+    return pa.Table.from_batches([batch]).cast(schema, safe=False)
+
+
+MOMENT = pa.timestamp("us")
+
+
+def _dated(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_timestamp(kind) or pa.types.is_date(kind))
+
+
+def _unreadable(path: Path, error: Exception) -> UsageError:
+    """What the reader says is wrong with the file, without the row itself, which may hold a user's text."""
+    complaint = re.sub(r"(Expected \d+ columns, got \d+): .*", r"\1", str(error), flags=re.DOTALL)
+    return UsageError(f"{path}: cannot be read as {path.suffix[1:]}: {complaint}")
 
 
 def _batches(path: Path, size: int) -> Iterator[pa.RecordBatch]:
@@ -167,30 +212,56 @@ def _batches(path: Path, size: int) -> Iterator[pa.RecordBatch]:
         with parquet.ParquetFile(path) as file:
             yield from file.iter_batches(batch_size=size)
     else:
-        with csv.open_csv(path, convert_options=_CSV_TYPES, parse_options=_CSV_LINES) as reader:
+        # The first piece would decide on the type of a column that is not ours, and a later one not fit it.
+        with csv.open_csv(path, _CSV_PIECES, _CSV_LINES, _as_written(COLUMNS)) as reader:
+            types = _as_written((*COLUMNS, *reader.schema.names))
+        with csv.open_csv(path, _CSV_PIECES, _CSV_LINES, types) as reader:
             yield from reader
 
 
-def _decoded(data: pa.Table) -> pa.Table:
-    """List columns, which CSV holds as JSON text, as lists."""
-    for name in LISTS:
-        if name in data.column_names and pa.types.is_string(data[name].type):
-            lists = [None if cell is None else json.loads(cell) for cell in data[name].to_pylist()]
-            data = data.set_column(data.column_names.index(name), name, pa.array(lists, pa.list_(pa.float64())))
+def decoded(cell: object) -> object:
+    """A list, which CSV holds as JSON text, as a list; anything else as it is."""
+    if not isinstance(cell, str):
+        return cell
+    try:
+        return json.loads(cell)
+    except (ValueError, RecursionError):
+        return cell
+
+
+def _encoded(data: pa.Table) -> pa.Table:
+    """Lists as JSON text, as CSV holds them."""
+    for place, name in enumerate(data.column_names):
+        if pa.types.is_list(data[name].type):
+            cells = [None if cell is None else json.dumps(cell) for cell in data[name].to_pylist()]
+            data = data.set_column(place, name, pa.array(cells, pa.string()))
     return data
 
 
-# Every column as it is written: an id such as 007 must not become a number.
-_CSV_TYPES = csv.ConvertOptions(
-    column_types=dict.fromkeys(COLUMNS, pa.string()),
-    strings_can_be_null=True,
-    quoted_strings_can_be_null=False,
-)
+def _found(cell: object) -> str:
+    if not cell:
+        return "nothing"
+    return _numbers(len(cell)) if isinstance(cell, list) else "no list"
+
+
+def _numbers(count: int) -> str:
+    return f"{count} numbers" if count else "a list of numbers"
+
+
+def _as_written(columns: Sequence[str]) -> csv.ConvertOptions:
+    """These columns as text, just as it is written: an id such as 007 is no number, and a text NA not missing."""
+    return csv.ConvertOptions(
+        column_types=dict.fromkeys(columns, pa.string()), strings_can_be_null=True, null_values=[""]
+    )
+
+
 _CSV_LINES = csv.ParseOptions(newlines_in_values=True)
+# One row must fit into one piece.
+_CSV_PIECES = csv.ReadOptions(block_size=8 << 20)
 
 
 def _read_csv(path: Path) -> pa.Table:
-    return _decoded(csv.read_csv(path, convert_options=_CSV_TYPES, parse_options=_CSV_LINES))
+    return csv.read_csv(path, _CSV_PIECES, _CSV_LINES, _as_written(COLUMNS))
 
 
 def _read_parquet(path: Path) -> pa.Table:
@@ -198,7 +269,17 @@ def _read_parquet(path: Path) -> pa.Table:
 
 
 def _read_jsonl(path: Path) -> pa.Table:
-    return arrow_json.read_json(path)
+    data = arrow_json.read_json(path, _JSON_PIECES)
+    dates = [field.name for field in data.schema if pa.types.is_timestamp(field.type)]
+    if not dates:
+        return data
+    # Text that looks like a date is text all the same: an id must stay as it is.
+    schema = pa.schema([(name, pa.string()) for name in dates])
+    return arrow_json.read_json(path, _JSON_PIECES, arrow_json.ParseOptions(explicit_schema=schema))
+
+
+# One row must fit into one piece.
+_JSON_PIECES = arrow_json.ReadOptions(block_size=8 << 20)
 
 
 _READERS: Mapping[str, Callable[[Path], pa.Table]] = {

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from agent.items import Items
+    from agent.onnx_text import Runtime
     from detectors.contract import Head
 
 
@@ -56,30 +57,30 @@ class OnnxTask:
     """A task model that Leadline runs itself."""
 
     session: TextSession
-    labels: int
     sha256: str
 
     @classmethod
-    def load(cls, directory: Path, labels: int) -> Self:
-        """The model in a directory with model.onnx and tokenizer.json; UsageError if it has no `logits`."""
-        session = TextSession.load(directory)
+    def load(cls, directory: Path, labels: int, runtime: Runtime | None = None) -> Self:
+        """The model in a directory with model.onnx and tokenizer.json; UsageError if it gives no such `logits`."""
+        session = TextSession.load(directory, runtime=runtime)
         if "logits" not in session.output_names:
             raise UsageError(
                 f"{directory}: the task model has outputs {', '.join(session.output_names)}, not `logits`"
             )
+        if session.widths["logits"] != labels:
+            raise UsageError(
+                f"{directory}: the task model gives {session.widths['logits']} logits, "
+                f"but the configuration names {labels} labels"
+            )
         digest = hashlib.sha256()
         for name in ("model.onnx", "tokenizer.json"):
             digest.update(sha256_of(directory / name).encode())
-        return cls(session, labels, digest.hexdigest())
+        return cls(session, digest.hexdigest())
 
     def outputs(self, items: Items, embedding: NDArray[np.float32]) -> Outputs:
-        """The model's `logits` and, if it has them, `features`; UsageError if they do not fit the labels."""
+        """The model's `logits` and, if it has them, `features`; UsageError if they are no numbers."""
         result = self.session.run(items.texts, items.pairs)
         logits = result.outputs["logits"]
-        if logits.shape[1] != self.labels:
-            raise UsageError(
-                f"the task model gives {logits.shape[1]} logits, but the configuration names {self.labels} labels"
-            )
         if not np.isfinite(logits).all():
             raise UsageError("the task model gives NaN or infinite logits")
         return Outputs(embedding, logits, result.outputs.get("features"))

@@ -17,13 +17,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.stats import spearmanr
+from workbench import columns, embedded, encoder_directory, markdown, publish, say
 
 from agent.encoder import Encoder
 from agent.head import train_head
 from detectors.contract import Outputs, Source
 from detectors.detection import aupr, auroc, fpr_at_95
 from detectors.table import DETECTORS, PRESETS
-from workbench import columns, embedded, encoder_directory, markdown, publish, say
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -91,6 +91,9 @@ PAPER: Mapping[str, str] = {
     """,
 }
 PAPER_ACCURACY = {"computer": 89.2, "politics": 94.7, "sports": 97.5, "imdb": 94.7, "rt": 93.9, "yelp": 96.9}
+PAPER_WORDS = {"computer": 219, "politics": 407, "sports": 224, "imdb": 231, "rt": 10, "yelp": 133}
+
+WITHOUT_DICE = tuple(score for score in PAPER_SCORES if score != "dice")
 
 Shift = tuple[str, str]  # in-distribution group, out-of-distribution group
 Cell = tuple[str, str, Shift]  # metric, score, shift
@@ -123,7 +126,7 @@ class Results:
 def main() -> None:
     """Run both experiments and print the page."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--precision", choices=("fp32", "int8"), default="fp32", help="of the encoder")
+    parser.add_argument("--precision", choices=("fp32", "int8"), default="int8", help="of the encoder")
     parser.add_argument("--write", action="store_true", help="write docs/benchmarks/ood.md")
     options = parser.parse_args()
     encoder = Encoder.load(encoder_directory(options.precision), device="cpu")
@@ -191,9 +194,7 @@ def scored(
 
     fitted = variants(Source(outputs(train), outputs(validation), head))
     tests = {name: outputs(split[2]) for name, split in parts.items()}
-    scores = {
-        (name, other): detector.score(tests[other]) for name, detector in fitted.items() for other in tests
-    }
+    scores = {(name, other): detector.score(tests[other]) for name, detector in fitted.items() for other in tests}
     right = np.mean(head.logits(test.embedding).argmax(axis=1) == test.labels)
     return scores, float(right)
 
@@ -221,7 +222,8 @@ def published(metric: str) -> dict[tuple[str, Shift], float]:
 def page(precision: Precision, groups: Sequence[Mapping[str, Group]], results: Sequence[Results]) -> str:
     """The whole page: for both experiments the set-up, a table a metric, and the ordering."""
     sections = [
-        section(title, *found) for title, *found in zip(("Semantic shift", "Background shift"), groups, results, strict=True)
+        section(title, *found)
+        for title, *found in zip(("Semantic shift", "Background shift"), groups, results, strict=True)
     ]
     return "\n".join([INTRODUCTION.format(precision=precision, seeds=len(SEEDS)), *sections, CLOSING])
 
@@ -234,7 +236,7 @@ def section(title: str, groups: Mapping[str, Group], results: Results) -> str:
             f"## {title}\n",
             groups_table(groups, results),
             *(f"{metric}, in percent\n\n{metric_table(metric, shifts, results)}" for metric in METRICS),
-            "Ordering by AUROC\n",
+            ORDERING,
             ordering_table(shifts, results),
             summary(shifts, results),
         ]
@@ -248,13 +250,12 @@ def groups_table(groups: Mapping[str, Group], results: Results) -> str:
             name,
             len(found.labels),
             found.labels.max() + 1,
-            f"{found.words:.0f}",
-            spread(results.accuracy[name]),
-            PAPER_ACCURACY[name],
+            f"{found.words:.0f} ({PAPER_WORDS[name]})",
+            f"{spread(results.accuracy[name])} ({PAPER_ACCURACY[name]})",
         )
         for name, found in groups.items()
     ]
-    return markdown(("source", "texts", "classes", "words a text", "head's accuracy", "the paper's model"), rows)
+    return markdown(("source", "texts", "classes", "words a text", "accuracy on its test part"), rows)
 
 
 def metric_table(metric: str, shifts: Sequence[Shift], results: Results) -> str:
@@ -263,7 +264,7 @@ def metric_table(metric: str, shifts: Sequence[Shift], results: Results) -> str:
     scores = dict.fromkeys(score for _, score, _ in results.metrics)
 
     def cell(score: str, shift: Shift) -> str:
-        theirs = paper.get((score.split()[0], shift))
+        theirs = paper.get((score.split(maxsplit=1)[0], shift))
         ours = spread(results.metrics[metric, score, shift])
         return ours if theirs is None else f"{ours} ({theirs})"
 
@@ -273,12 +274,12 @@ def metric_table(metric: str, shifts: Sequence[Shift], results: Results) -> str:
 
 
 def ordering_table(shifts: Sequence[Shift], results: Results) -> str:
-    """Rank correlation with the paper over its eight scores, by preset, and the best and the last of ours."""
+    """Rank correlation with the paper, the gain over msp, and the best and the last of ours."""
     rows = []
     for shift in shifts:
         ours = means(results, shift)
-        original = {score: ours[score] for score in PAPER_SCORES}
-        correlations = (agreement(shift, original), agreement(shift, as_published(ours)))
+        alike = as_published(ours)
+        correlations = (agreement(shift, alike, PAPER_SCORES), agreement(shift, alike, WITHOUT_DICE))
         rows.append(
             (
                 arrow(shift),
@@ -286,17 +287,17 @@ def ordering_table(shifts: Sequence[Shift], results: Results) -> str:
                 f"{ours['knn'] - ours['msp']:+.1f}",
                 f"{ours['vim'] - ours['msp']:+.1f}",
                 max(ours, key=ours.__getitem__),
-                min(original, key=original.__getitem__),
+                min(ours, key=ours.__getitem__),
             )
         )
-    header = ("shift", "rho, original", "rho, baran2023", "knn - msp", "vim - msp", "best of all", "last of eight")
+    header = ("shift", "rho", "rho without dice", "knn - msp", "vim - msp", "best", "last")
     return markdown(header, rows)
 
 
-def agreement(shift: Shift, ours: Mapping[str, float]) -> float:
-    """Spearman's rho between our AUROC and the paper's over its eight scores."""
+def agreement(shift: Shift, ours: Mapping[str, float], scores: Sequence[str]) -> float:
+    """Spearman's rho between our AUROC and the paper's over these scores."""
     paper = published("AUROC")
-    return float(spearmanr([ours[name] for name in PAPER_SCORES], [paper[name, shift] for name in PAPER_SCORES])[0])
+    return float(spearmanr([ours[name] for name in scores], [paper[name, shift] for name in scores])[0])
 
 
 def as_published(ours: Mapping[str, float]) -> dict[str, float]:
@@ -351,16 +352,42 @@ def arrow(shift: Shift) -> str:
 INTRODUCTION = """\
 # How well the scores tell other texts apart
 
-Written by `python benchmarks/ood.py --write`. The experiments are those of the ood-benchmark paper (tables 3, 7 and
-8); its numbers, of a RoBERTa fine-tuned on each source, stand in brackets. Ours use what the product uses with
-`outputs: head`: the frozen all-MiniLM-L6-v2 encoder ({precision}), which reads the first 256 tokens, and a logistic head
-on its embeddings, which are also the features. Mean ± sample standard deviation over {seeds} random 60/10/30 splits;
-in-distribution is the source's test part, out of distribution the test part of the other group. Nothing of the
-other group is seen before. `baran2023` is what the paper's code ran (nearest neighbour k = 1, ViM with 42
-dimensions); the other rows are the default preset (k = 50, half of the 384 dimensions).
+Written by `python benchmarks/ood.py --write`. The experiments are those of the ood-benchmark paper (tables 3, 7
+and 8); its numbers, of a RoBERTa fine-tuned on each source, stand in brackets. Ours use what the product uses
+with `outputs: head`: the frozen all-MiniLM-L6-v2 encoder ({precision}), which reads the first 256 tokens, and a
+logistic head on its embeddings, which are also the features. Nothing is fine-tuned.
+
+Mean ± sample standard deviation over {seeds} random 60/10/30 splits. In-distribution is the source's test part,
+out of distribution the test part of the other group, of which nothing was seen before. `baran2023` is what the
+paper's code ran (k = 1 for knn, 42 dimensions for vim); the other rows are the default preset (k = 50, half of
+the 384 dimensions).
 """
 
-CLOSING = ""
+ORDERING = """\
+Ordering by AUROC: Spearman's rho between ours and the paper's over its eight scores, with its hyper-parameters,
+and without dice; the gain over msp in points with ours.
+"""
+
+CLOSING = """\
+## Reading the tables
+
+- **The paper's conclusion holds**: whatever the shift of topic, knn and vim are above msp by a wide margin, and
+  klm is the weakest. Without dice the order is nearly the paper's.
+- **dice is not last here.** On unit vectors with a linear head, the few weights that dice keeps measure how
+  near a text is to the source's mean: its scores rank items as depth does (rho 0.89 to 0.96 on topic shifts;
+  energy's only about 0.6), and it does well for that reason. This is no evidence for dice on the last layer of
+  a fine-tuned model, where the paper finds it near or below chance.
+- **The scores of the logits are below the paper's** (msp, energy, react, klm, gradnorm). They can be no better
+  than the model, and a linear head on a frozen encoder is less accurate than a fine-tuned model: see the
+  accuracies. In production they read the logits of the model that is watched, not of such a head.
+- **Our texts are harder.** Headers, footers and quotes are removed; by the word counts, the paper's posts kept
+  more. The threshold of FPR@95 is set by the source's own oddest posts, half or more of which have fewer than
+  30 words.
+- **To a frozen sentence encoder, background shift is a shift of topic.** Where the topic changes with the
+  source of the reviews, knn and depth are at 96 and above. Where it does not (rt and imdb are both about
+  films), they are far below the paper's, and near chance from rt to imdb: length and style hardly show in the
+  embedding. vim adds the energy of a head that is unsure even of its own texts, and pays for it.
+"""
 
 
 if __name__ == "__main__":

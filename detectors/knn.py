@@ -9,12 +9,10 @@ import numpy as np
 
 from detectors.contract import FitError, Matrix, Needed, Outputs, Source, Vector
 from detectors.geometry import unit_rows
+from detectors.nearest import Nearest
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
-# Rows scored at once: bounds the (block, bank) matrix of cosines to 50 MB with a bank of 50,000.
-BLOCK = 256
 
 
 @dataclass(frozen=True)
@@ -22,17 +20,18 @@ class KNN:
     """2 s_(k) - 2, s_(k) the k-th largest cosine to the bank: minus the squared distance of unit vectors.
 
     Works on the encoder's embedding, whatever the task model. The bank is kept in float16, which moves a
-    cosine by less than 1e-3; it is the one detector whose cost grows with the source.
+    cosine by less than 1e-3; it is the one detector whose cost grows with the source. How the k-th is found, and
+    how surely, is said in `detectors.nearest`.
     """
 
     needs: ClassVar[frozenset[Needed]] = frozenset({"embedding"})
 
     bank: NDArray[np.float16]
     k: int
-    _bank: NDArray[np.float32] = field(init=False, repr=False, compare=False)
+    _nearest: Nearest = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "_bank", self.bank.astype(np.float32))
+        object.__setattr__(self, "_nearest", Nearest.of(self.bank.astype(np.float32)))
 
     @classmethod
     def fit(cls, source: Source, *, k: int = 50, most_rows: int = 50_000) -> Self:
@@ -54,12 +53,8 @@ class KNN:
         if len(self.bank) == 1:
             raise FitError("a bank of one row has no other row to compare it with")
         # A row is its own nearest neighbour, so its k-th other one is the (k+1)-th in all.
-        return self._kth(self._bank, min(self.k, len(self.bank) - 1) + 1)
+        return self._kth(self._nearest.bank, min(self.k, len(self.bank) - 1) + 1)
 
     def _kth(self, rows: Matrix, k: int) -> Vector:
-        queries = np.asarray(rows, np.float32)
-        scores = np.empty(len(queries))
-        for start in range(0, len(queries), BLOCK):
-            cosines = queries[start : start + BLOCK] @ self._bank.T
-            scores[start : start + BLOCK] = np.partition(cosines, -k, axis=1)[:, -k]
-        return 2 * scores - 2
+        cosines = self._nearest.kth_cosine(np.asarray(rows, np.float32), k)
+        return 2 * cosines.astype(np.float64) - 2

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import socket
 from pathlib import Path
 from threading import Event
@@ -10,19 +12,21 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 import yaml
 
-from agent.assembly import expected_of
+from agent.assembly import expected_of, open_checkpoints
 from agent.cli.output import JsonFile, console, write_facts
 from agent.config import FitConfig, RunConfig, load_config
 from agent.encoder import Encoder
-from agent.errors import LeadlineError, ServiceError
-from agent.fit import read_tables
+from agent.errors import LeadlineError, ServiceError, UsageError
+from agent.fit import open_task, read_tables
 from agent.inference import open_inference
+from agent.loop import Clocks
 from agent.reference import load_reference
 from agent.sources.file import FileSource, Timing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from agent.config import ModelConfig
     from agent.reference import Reference
 
 Finding = tuple[str, "str | LeadlineError"]
@@ -71,6 +75,8 @@ def _check_fit(path: Path) -> Iterator[Finding]:
     config = load_config(path, FitConfig)
     yield "configuration", f"fits a reference for {config.model.name}"
     yield _found("encoder", lambda: _describe(Encoder.load(config.encoder)))
+    if config.model.outputs != "head":
+        yield _found("task model", lambda: _task(config.model))
     yield _found(
         "tables", lambda: ", ".join(f"{name} {len(table):,}" for name, table in read_tables(config).items())
     )
@@ -84,11 +90,19 @@ def _check_run(path: Path) -> Iterator[Finding]:
     if loaded:
         yield _found("encoder", lambda: _models(config, loaded[0]))
         yield _found("source", lambda: _source(config, loaded[0]))
+        if config.state is not None:
+            yield _found("state", lambda: _state(config, loaded[0]))
     yield _found("exporters.prometheus", lambda: _port(config))
 
 
 def _describe(encoder: Encoder) -> str:
     return f"{encoder.name}, {encoder.dimension} dimensions, on {encoder.provider}"
+
+
+def _task(model: ModelConfig) -> str:
+    _, head = open_task(model)
+    what = "outputs come with the tables" if model.path is None else f"runs {model.path}"
+    return f"{what}, {'no head given' if head is None else f'head {model.head}'}"
 
 
 def _load(path: Path, loaded: list[Reference]) -> str:
@@ -107,10 +121,24 @@ def _source(config: RunConfig, reference: Reference) -> str:
     return f"reads {file.path}"
 
 
+def _state(config: RunConfig, reference: Reference) -> str:
+    """Opens the state where there is one; a check must not make the database."""
+    path = config.state.path if config.state else Path()
+    if path.exists():
+        open_checkpoints(config, reference, Clocks())
+        return f"goes on from {path}"
+    above = next(parent for parent in path.absolute().parents if parent.exists())
+    if not (above.is_dir() and os.access(above, os.W_OK)):
+        raise UsageError(f"state.path: {path} cannot be made: {above} is not a directory that can be written to")
+    return f"starts afresh in {path}"
+
+
 def _port(config: RunConfig) -> str:
     server = config.exporters.prometheus
+    family = socket.AF_INET6 if ":" in server.host else socket.AF_INET
     try:
-        socket.create_server((server.host, server.port)).close()
+        socket.create_server((server.host, server.port), family=family).close()
     except OSError as error:
-        raise ServiceError(f"{server.host}:{server.port} cannot be listened on: {error}") from error
-    return f"{server.host}:{server.port} is free"
+        reason = "the port is already in use" if error.errno == errno.EADDRINUSE else error.strerror
+        raise ServiceError(f"cannot listen on {server.host}:{server.port}: {reason}") from error
+    return f"{server.host}:{server.port} is free" if server.port else f"any free port of {server.host}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import urllib.request
 from collections import Counter
 from dataclasses import replace
@@ -19,7 +20,7 @@ from agent.cli.run import run_agent, stopping
 from agent.config import RunConfig, load_config
 from agent.demo_texts import HALF, LABELS, write_demo_tables
 from agent.encoder_fetch import fetch_encoder
-from agent.errors import UsageError
+from agent.errors import ServiceError, UsageError
 from agent.logs import configure_logs
 
 if TYPE_CHECKING:
@@ -31,10 +32,13 @@ if TYPE_CHECKING:
 ENCODER = "all-MiniLM-L6-v2"
 # Records a second: slow enough to watch and to scrape.
 RATE = 80
+PORT = 9108
 
 
 def demo(
     out: Annotated[Path, typer.Option(help="Directory for everything the demo makes.")] = Path("demo"),
+    rate: Annotated[int, typer.Option(min=1, help="Records a second of the replay.")] = RATE,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port of /metrics; 0 takes a free one.")] = PORT,
     record: Annotated[Path | None, typer.Option(help="Also save what the terminal showed, as SVG.")] = None,
 ) -> None:
     """Fit a reference on real tweets, then replay a stream that turns into movie reviews half-way.
@@ -43,16 +47,17 @@ def demo(
     """
     console.record = record is not None
     _check_place(out)
+    _check_port(port)
     _say(1, f"The encoder: {ENCODER}, 8-bit ONNX, verified by sha256")
     fetch_encoder(
         ENCODER, out / "encoder", precision="int8", on_step=lambda step: console.print(f"[dim]  {step}[/]")
     )
     _say(2, "Real text: human-rated tweets, product reviews, editorials and movie reviews")
     tables = write_demo_tables(out / "tables")
-    _write_configs(out, tables)
+    _write_configs(out, tables, rate, port)
     _say(3, "leadline fit: train a sentiment head on tweets, freeze the reference")
     fit_command(out / "fit.yaml", out / "reference")
-    _say(4, f"leadline run: {HALF:,} tweets, then {HALF:,} movie reviews, {RATE} a second")
+    _say(4, f"leadline run: {HALF:,} tweets, then {HALF:,} movie reviews, {rate} a second")
     _replay(out / "run.yaml")
     console.print(f"\nEverything is in [bold]{out}/[/]: copy fit.yaml and run.yaml, and put your own tables in.")
     if record:
@@ -64,11 +69,21 @@ def _check_place(out: Path) -> None:
         raise UsageError(f"{out} is not empty and not a demo's directory: choose another one with --out")
 
 
+def _check_port(port: int) -> None:
+    """ServiceError now rather than after the fit."""
+    try:
+        socket.create_server(("127.0.0.1", port)).close()
+    except OSError as error:
+        raise ServiceError(
+            f"the demo serves its metrics on 127.0.0.1:{port}, which is in use: choose another one with --port"
+        ) from error
+
+
 def _say(step: int, what: str) -> None:
     console.print(f"\n[bold cyan]{step}/4[/] [bold]{what}[/]")
 
 
-def _write_configs(out: Path, tables: DemoTables) -> None:
+def _write_configs(out: Path, tables: DemoTables, rate: int, port: int) -> None:
     """The two files a user would copy."""
     fit = {
         "model": {"name": "sentiment", "labels": list(LABELS), "outputs": "head"},
@@ -79,9 +94,9 @@ def _write_configs(out: Path, tables: DemoTables) -> None:
     }
     run = {
         "reference": "./reference",
-        "source": {"file": {"path": _inside(tables.stream, out), "rate": RATE}},
+        "source": {"file": {"path": _inside(tables.stream, out), "rate": rate}},
         "windows": {"pane": "5m", "short": "10m", "long": "30m", "min_items": 100, "lateness": "1s"},
-        "exporters": {"prometheus": {"host": "127.0.0.1", "port": 9108}},
+        "exporters": {"prometheus": {"host": "127.0.0.1", "port": port}},
     }
     for name, content in (("fit", fit), ("run", run)):
         text = f"# leadline {name} {name}.yaml{' --out reference' if name == 'fit' else ''}\n"
@@ -139,5 +154,6 @@ def _show_metrics(address: str) -> None:
         if (
             line.startswith(("leadline_ood_ratio", "leadline_depth_q", "leadline_events"))
             and 'window="long"' not in line
+            and not ("discarded" in line and line.endswith(" 0.0"))
         ):
             console.print(f"  {line}", markup=False, soft_wrap=True)

@@ -14,7 +14,7 @@ from agent.config import FitConfig, load_config
 from agent.encoder import Encoder
 from agent.fit import fit as fit_reference
 from agent.freeze import SOURCE
-from agent.reference import load_reference, save_reference
+from agent.reference import check_place, load_reference, save_reference
 
 if TYPE_CHECKING:
     from agent.reference import Reference
@@ -30,6 +30,7 @@ def fit(
     Example: leadline fit fit.yaml --out reference
     """
     checked = load_config(config, FitConfig)
+    check_place(out)
     encoder = Encoder.load(checked.encoder)
     with bars() as progress:
         reference = fit_reference(checked, encoder, out, progress)

@@ -117,6 +117,7 @@ def _counts(report: Report) -> dict[str, Any]:
         "processed": counts.processed,
         "discarded": {reason: count for reason, count in counts.discarded.items() if count},
         "in_flight": counts.in_flight,
+        "truncated": counts.truncated,
     }
 
 

@@ -31,10 +31,11 @@ class WindowLines:
         if not self._headed:
             self._headed = True
             console.print(
-                "Percent of items out of distribution, by detector: 5 is normal. Q 0.5: as deep as the source."
+                "Percent of items out of distribution, by detector: 5 is normal. "
+                "D: mean depth. Q 0.5: as deep as the source."
             )
             names = "".join(f"{name[:5]:>6}" for name in self._detectors)
-            console.print(f"[bold]{'until':<5}{'items':>6}{names}{'depth':>7}{'Q':>6}[/]", soft_wrap=True)
+            console.print(f"[bold]{'until':<5}{'items':>6}{names}{'D':>7}{'Q':>6}[/]", soft_wrap=True)
         end = datetime.fromtimestamp(report.end, UTC).strftime("%H:%M")
         start, tag = f"{end:<5}{report.items:>6}", "" if report.slice == UNTAGGED else f"  {report.slice}"
         if not report.enough:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from dataclasses import dataclass, replace
-from itertools import count, islice
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -65,7 +65,7 @@ class FileSource:
         """Nobody else needs to know how far a file was read."""
 
     def read(self) -> Batch:
-        """The next rows as records, at the configured rate."""
+        """The next rows as records, at the configured rate. UsageError if the file is damaged there."""
         records: list[Record] = []
         rejected: Counter[Reason] = Counter()
         allowed = self._pace.allow(self._size)
@@ -107,7 +107,16 @@ class FileSource:
             return descriptor_lines(0, self._expected.most_bytes)
         if not self._config.loop:
             return self._once(start)
-        return islice((row for _ in count() for row in self._once(0)), start, None)
+        return islice(self._again(), start, None)
+
+    def _again(self) -> Iterator[Row]:
+        """The rows over and over; none if the file has none."""
+        rows_seen = True
+        while rows_seen:
+            rows_seen = False
+            for row in self._once(0):
+                rows_seen = True
+                yield row
 
     def _once(self, start: int) -> Iterator[Row]:
         path = self._config.path

@@ -6,6 +6,8 @@ import os
 import select
 from typing import TYPE_CHECKING
 
+from agent.errors import UsageError
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from pathlib import Path
@@ -16,11 +18,14 @@ PATIENCE = 0.2
 
 
 def file_lines(path: Path, most: int) -> Iterator[bytes]:
-    """The lines of a file; one longer than `most` bytes comes cut to `most` + 1."""
-    with path.open("rb") as stream:
-        for line in bounded(iter(lambda: stream.read(PIECE), b""), most):
-            if line is not None:
-                yield line
+    """The lines of a file, one longer than `most` bytes cut to `most` + 1. UsageError if it cannot be read."""
+    try:
+        with path.open("rb") as stream:
+            for line in bounded(iter(lambda: stream.read(PIECE), b""), most):
+                if line is not None:
+                    yield line
+    except OSError as error:
+        raise UsageError(f"{path}: cannot be read: {error}") from error
 
 
 def descriptor_lines(descriptor: int, most: int) -> Iterator[bytes | None]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from typing import TYPE_CHECKING
 
@@ -12,7 +13,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from agent.errors import ArtefactError, UsageError
-from agent.onnx_model import parse_model, rounding
+from agent.onnx_model import CheckedModel, parse_model, rounding
 from agent.onnx_text import CHUNK, Runtime, TextSession
 from agent.tokens import MAX_CHARS, Limits, TextTokenizer, batches
 from tests.tiny_text_model import (
@@ -231,3 +232,13 @@ def test_the_limit_is_the_callers_or_the_tokenizers_own() -> None:
     """Without a stated limit the tokenizer file decides."""
     assert TextTokenizer(tokenizer_json(12), "t").max_tokens == 12
     assert TextTokenizer(tokenizer_json(12), "t", 9).max_tokens == 9
+
+
+def test_an_open_model_does_not_keep_its_file_in_memory() -> None:
+    """Once open, nobody holds the bytes of the file: they would double what the encoder takes."""
+    model = CheckedModel.of(logits_model().SerializeToString(), "m.onnx")
+    before = sys.getrefcount(model.data)
+    session = TextSession(model, TextTokenizer(tokenizer_json(), "t.json"), Runtime(device="cpu"))
+    after = sys.getrefcount(model.data)  # not inside the assert, which would hold one itself
+    assert session.widths
+    assert after == before

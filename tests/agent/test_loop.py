@@ -1,0 +1,320 @@
+"""The loop: its order, its end, and that a crash at any step changes nothing."""
+
+# Fixtures that are functions are typed as little as pytest types them.
+# ruff: noqa: ANN401
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from itertools import count
+from threading import Event
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from agent.checkpoints import Checkpoints, NoCheckpoints, pack, unpack
+from agent.errors import ServiceError
+from agent.loop import Clocks, Listeners, run
+from agent.records import Batch, Reason, Record
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from pathlib import Path
+
+    from agent.report import Report, WindowReport
+    from agent.scorer import Scored
+    from agent.state import State
+
+HOUR = 1_767_225_600
+# Two late records, a gap, three slices, ids that come twice; None is a row that is rejected.
+TIMES = (
+    0,
+    10,
+    70,
+    65,
+    130,
+    200,
+    20,
+    210,
+    None,
+    None,
+    1000,
+    1010,
+    205,
+    1075,
+    1140,
+    None,
+    1150,
+    1205,
+    1300,
+    1310,
+    1320,
+)
+STREAM = [
+    time if time is None else Record(f"id-{row % 13}", "good film", float(HOUR + time), slice="abc"[row % 3])
+    for row, time in enumerate(TIMES)
+]
+
+
+class CrashError(Exception):
+    """The process is gone."""
+
+
+@dataclass
+class Steps:
+    """Counts steps of input and output and crashes at one of them; the names of the steps tell the order."""
+
+    crash_at: int = -1
+    taken: list[str] = field(default_factory=list)
+
+    def __call__(self, name: str) -> None:
+        """One more step."""
+        self.taken.append(name)
+        if len(self.taken) == self.crash_at:
+            raise CrashError(name)
+
+
+@dataclass
+class Source:
+    """Rows of a list, two a read; in one read both are rejected."""
+
+    step: Steps
+    committed: dict[str, int] = field(default_factory=dict)
+    position: int = 0
+
+    def seek(self, positions: Mapping[str, int]) -> None:
+        """Go on from the position."""
+        self.step("seek")
+        self.position = positions.get("file", 0)
+
+    def read(self) -> Batch:
+        """The next two rows."""
+        self.step("read")
+        rows = STREAM[self.position : self.position + 2]
+        self.position += len(rows)
+        records = tuple(row for row in rows if row is not None)
+        rejected = {Reason.NOT_JSON: len(rows) - len(records)}
+        return Batch(records, rejected, {"file": self.position}, ended=self.position == len(STREAM))
+
+    def commit(self, positions: Mapping[str, int]) -> None:
+        """Remember what is safely kept."""
+        self.step("commit")
+        self.committed = dict(positions)
+
+
+@dataclass
+class Store:
+    """A store in memory: a save shows either whole or not at all."""
+
+    step: Steps
+    panes: dict[tuple[str, int], bytes] = field(default_factory=dict)
+    facts: dict[str, Any] = field(default_factory=lambda: {"positions": {}, "slices": (), "sealed": 0})
+
+    def due(self, now: float) -> bool:
+        """At every second tick."""
+        return int(now) % 2 == 0
+
+    def save(self, state: State) -> None:
+        """Write the changes beside the old content, then swap."""
+        self.step("before save")
+        panes = dict(self.panes)
+        for key in state.windows.take_changed():
+            panes.pop(key, None)
+            if key in state.windows.panes:
+                panes[key] = pack(state.windows.panes[key])
+            self.step("within save")
+        facts = {
+            "positions": dict(state.positions),
+            "slices": state.slices.known,
+            "sealed": state.windows.sealed_until,
+        }
+        self.panes, self.facts = panes, facts
+        self.step("after save")
+
+    def restore(self, state: State) -> None:
+        """Into a fresh state."""
+        state.positions.update(self.facts["positions"])
+        for name in self.facts["slices"]:
+            state.slices.name(name)
+        panes = [unpack(*key, content) for key, content in self.panes.items()]
+        state.windows.restore(panes, self.facts["sealed"])
+
+
+@dataclass
+class Outcome:
+    """What a run, or several after crashes, came to."""
+
+    closed: list[WindowReport] = field(default_factory=list)
+    reports: list[Report] = field(default_factory=list)
+    panes: dict[Any, Any] = field(default_factory=dict)
+
+
+@pytest.fixture
+def go(score: Callable[[Sequence[Record]], Scored]) -> Callable[..., None]:
+    """Runs the loop with a ticking clock."""
+
+    def go(state: State, source: Source, store: Any, outcome: Outcome, stop: Event | None = None) -> None:
+        def scored(batch: Batch) -> Scored:
+            source.step("score")
+            return score(batch.records)
+
+        ticks = count()
+        clocks = Clocks(lambda: float(next(ticks)), lambda: 17.0)
+        listeners = Listeners(outcome.reports.append, outcome.closed.append)
+        run(source, scored, state, listeners, store, stop or Event(), clocks)
+        outcome.panes = dict(state.windows.panes)
+
+    return go
+
+
+def once(closed: Sequence[WindowReport], plain: Callable[[object], Any]) -> list[Any]:
+    """The windows in the order they first closed: after a crash one may be told again, but never differently."""
+    seen: dict[Any, Any] = {}
+    for report in closed:
+        facts = plain(report)
+        assert seen.setdefault((report.slice, report.window, report.end), facts) == facts
+    return list(seen.values())
+
+
+def test_a_crash_at_any_step_changes_nothing(
+    new_state: Callable[..., State], go: Callable[..., None], plain: Callable[[object], Any]
+) -> None:
+    """Crashed at each step of input or output and restarted, it ends with the panes and windows of one run."""
+    steps, whole = Steps(), Outcome()
+    go(new_state(), Source(steps), Store(steps), whole)
+    assert set(steps.taken) == {"seek", "read", "score", "before save", "within save", "after save", "commit"}
+    assert len(steps.taken) > 50
+    for crash_at in range(1, len(steps.taken) + 1):
+        dying, crashed = Steps(crash_at), Outcome()
+        store = Store(dying)
+        source = Source(dying)
+        with pytest.raises(CrashError):
+            go(new_state(), source, store, crashed)
+        assert source.committed.get("file", 0) <= store.facts["positions"].get("file", 0)
+        restarted = new_state()
+        store.restore(restarted)
+        store.step = Steps()
+        go(restarted, Source(store.step), store, crashed)
+        assert plain(crashed.panes) == plain(whole.panes), dying.taken[-1]
+        assert once(crashed.closed, plain) == once(whole.closed, plain), dying.taken[-1]
+        assert store.facts["positions"] == {"file": len(STREAM)}
+
+
+def test_a_database_killed_at_any_moment_changes_nothing(
+    new_state: Callable[..., State], go: Callable[..., None], plain: Callable[[object], Any], tmp_path: Path
+) -> None:
+    """The real store, interrupted inside SQLite at ever later moments, restores a whole checkpoint each time."""
+    whole = Outcome()
+    go(new_state(), Source(Steps()), NoCheckpoints(), whole)
+    interrupted = 0
+    for moment in count(1):
+        path = tmp_path / str(moment) / "state.db"
+        store, crashed = Checkpoints(path, 0, "me"), Outcome()
+        # Called every 50 instructions of SQLite's machine; a true answer interrupts the statement.
+        calls = count(1)
+        store._database.set_progress_handler(lambda calls=calls, moment=moment: next(calls) >= moment, 50)
+        source = Source(Steps())
+        try:
+            go(new_state(), source, store, crashed)
+        except ServiceError as error:
+            assert str(error) == f"state.path: {path} cannot be written: interrupted"  # noqa: PT017
+            interrupted += 1
+        else:
+            break
+        finally:
+            store._database.close()
+        again, restarted = Checkpoints(path, 0, "me"), new_state()
+        again.restore(restarted)
+        assert source.committed == restarted.positions
+        go(restarted, Source(Steps()), again, crashed)
+        again._database.close()
+        assert plain(crashed.panes) == plain(whole.panes), moment
+        assert once(crashed.closed, plain) == once(whole.closed, plain), moment
+    assert interrupted > 10
+
+
+def test_positions_are_committed_only_after_they_are_saved(
+    new_state: Callable[..., State], go: Callable[..., None]
+) -> None:
+    """Every commit follows a whole save directly, and the last one is of the end of the stream."""
+    steps = Steps()
+    source = Source(steps)
+    go(new_state(), source, Store(steps), Outcome())
+    for place, name in enumerate(steps.taken):
+        if name == "commit":
+            assert steps.taken[place - 1] == "after save"
+    assert steps.taken[0] == "seek"
+    assert steps.taken[-1] == "commit"
+    assert source.committed == {"file": len(STREAM)}
+
+
+def test_a_stop_takes_effect_between_batches(new_state: Callable[..., State], go: Callable[..., None]) -> None:
+    """Told to stop while it scores, the agent finishes that batch, saves it, commits it, and reads no other."""
+    stop, steps, outcome = Event(), Steps(), Outcome()
+
+    class Stopping(Source):
+        def read(self) -> Batch:
+            stop.set()
+            return super().read()
+
+    source = Stopping(steps)
+    state = new_state()
+    go(state, source, Store(steps), outcome, stop)
+    steps_of_a_save = ["before save", "after save", "commit"]
+    taken = [name for name in steps.taken if name != "within save"]
+    assert taken == ["seek", "read", "score", *steps_of_a_save, *steps_of_a_save]
+    assert state.positions == source.committed == {"file": 2}
+    assert [report.ready for report in outcome.reports] == [True, False]
+    assert outcome.closed == []
+
+
+def test_a_stop_before_the_start_still_settles(new_state: Callable[..., State], go: Callable[..., None]) -> None:
+    """Nothing is read, the state is saved, and the last snapshot is not ready."""
+    stop, steps, outcome = Event(), Steps(), Outcome()
+    stop.set()
+    go(new_state(), Source(steps), Store(steps), outcome, stop)
+    assert steps.taken == ["seek", "before save", "after save", "commit"]
+    assert [report.ready for report in outcome.reports] == [False]
+
+
+def test_empty_reads_keep_the_heart_beating(
+    new_state: Callable[..., State], score: Callable[[Sequence[Record]], Scored]
+) -> None:
+    """While nothing comes, every read publishes a snapshot with a new heartbeat, and nothing is scored."""
+    stop, epochs, reports = Event(), count(100), list[Any]()
+
+    class Idle(Source):
+        def read(self) -> Batch:
+            self.step("read")
+            if self.step.taken.count("read") == 5:
+                stop.set()
+            return Batch()
+
+    def scored(batch: Batch) -> Scored:
+        pytest.fail(f"asked to score {batch}")
+        return score(batch.records)
+
+    clocks = Clocks(lambda: 0.0, lambda: float(next(epochs)))
+    listeners = Listeners(reports.append, reports.append)
+    run(Idle(Steps()), scored, new_state(), listeners, NoCheckpoints(), stop, clocks)
+    assert [report.heartbeat for report in reports] == [100.0, 101.0, 102.0, 103.0, 104.0, 105.0]
+    assert [report.ready for report in reports] == [True] * 5 + [False]
+
+
+def test_every_snapshot_balances(new_state: Callable[..., State], go: Callable[..., None]) -> None:
+    """At each publication received = processed + discarded + in flight, and at the end nothing is in flight."""
+    outcome = Outcome()
+    go(new_state(), Source(Steps()), NoCheckpoints(), outcome)
+    assert all(report.counts.balanced for report in outcome.reports)
+    counts = outcome.reports[-1].counts
+    assert (counts.received["file"], counts.discarded["not_json"], counts.in_flight) == (21, 3, 0)
+    assert counts.discarded["late"] == 2
+    assert counts.processed == 16
+
+
+def test_without_a_store_nothing_piles_up(new_state: Callable[..., State], go: Callable[..., None]) -> None:
+    """An agent without `state` is never due for a checkpoint, and forgets which panes changed."""
+    state = new_state()
+    assert not NoCheckpoints().due(1e9)
+    go(state, Source(Steps()), NoCheckpoints(), Outcome())
+    assert state.windows.take_changed() == []

@@ -1,0 +1,120 @@
+"""The state: what a snapshot says, and what moves with which batch."""
+
+# Fixtures that are functions are typed as little as pytest types them.
+# ruff: noqa: ANN401
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from agent.records import Batch, Reason, Record
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from agent.scorer import Scored
+    from agent.state import State
+
+    Score = Callable[[Sequence[Record]], Scored]
+
+HOUR = 1_767_225_600
+
+
+def take(state: State, score: Score, times: Sequence[float], **facts: Any) -> None:
+    """One batch of records at these times after the hour."""
+    batch = Batch(tuple(Record(f"{time}", "film", HOUR + time, **facts) for time in times), positions={"file": 1})
+    state.receive(batch)
+    state.add(batch, score(batch.records))
+    state.close_windows()
+
+
+@pytest.mark.parametrize("rejected", [{}, {Reason.NOT_JSON: 2}])
+def test_a_batch_without_records_moves_the_positions(
+    new_state: Callable[..., State], rejected: dict[Reason, int]
+) -> None:
+    """Nothing to score is no reason to read the same rejected rows again."""
+    state = new_state()
+    batch = Batch((), rejected, {"file": 7})
+    state.receive(batch)
+    state.add(batch, None)
+    assert state.positions == {"file": 7}
+    assert state.report(1.0, ready=True).counts.balanced
+
+
+def test_records_are_in_flight_until_they_are_added(new_state: Callable[..., State], score: Score) -> None:
+    """Between receiving and adding, a snapshot shows the batch in flight, and its positions have not moved."""
+    state = new_state()
+    batch = Batch((Record("1", "film", HOUR),), {Reason.NO_TEXT: 3}, {"file": 4})
+    state.receive(batch)
+    counts = state.report(1.0, ready=True).counts
+    assert (counts.received, counts.in_flight, counts.processed) == ({"file": 4}, 1, 0)
+    assert counts.discarded["no_text"] == 3
+    assert state.positions == {}
+    state.add(batch, score(batch.records))
+    counts = state.report(1.0, ready=True).counts
+    assert (counts.in_flight, counts.processed) == (0, 1)
+    assert state.positions == {"file": 4}
+
+
+def test_a_late_record_is_not_processed(new_state: Callable[..., State], score: Score) -> None:
+    """It leaves the flight as discarded, and neither a pane nor a histogram nor the processed count sees it."""
+    state = new_state()
+    take(state, score, [0.0, 500.0])
+    take(state, score, [1.0, 501.0])
+    report = state.report(1.0, ready=True)
+    assert (report.counts.processed, report.counts.discarded["late"], report.counts.in_flight) == (3, 1, 0)
+    assert report.counts.balanced
+    assert sum(report.item_p_values["default", "knn"].counts) == 3
+    assert sum(pane.tally.items for pane in state.windows.panes.values()) == 2  # the first minute has expired
+
+
+def test_late_records_take_no_slice(new_state: Callable[..., State], score: Score) -> None:
+    """A slice's place is not given to a record that is in no window."""
+    state = new_state()
+    take(state, score, [500.0])
+    take(state, score, [1.0], slice="late")
+    assert state.slices.known == ()
+
+
+def test_a_snapshot_shows_the_newest_windows_of_recent_slices(
+    new_state: Callable[..., State], score: Score
+) -> None:
+    """The short and long window of each slice, and no longer than they overlap with now."""
+    state = new_state()
+    take(state, score, [0.0], slice="quiet")
+    take(state, score, [130.0, 190.0, 250.0], slice="busy")
+    assert [(w.slice, w.window, w.end - HOUR) for w in state.report(1.0, ready=True).windows] == [
+        ("busy", "long", 180),
+        ("busy", "short", 180),
+        ("quiet", "long", 60),
+        ("quiet", "short", 60),
+    ]
+    take(state, score, [310.0, 370.0], slice="busy")
+    assert [(w.slice, w.window) for w in state.report(1.0, ready=True).windows] == [
+        ("busy", "long"),
+        ("busy", "short"),
+        ("quiet", "long"),
+    ]
+    take(state, score, [1000.0], slice="other")
+    assert state.report(1.0, ready=True).windows == ()
+
+
+def test_a_snapshot_stays_as_it_was(new_state: Callable[..., State], score: Score, plain: Any) -> None:
+    """A scrape that is still reading an old snapshot does not see it change."""
+    state = new_state()
+    take(state, score, [0.0, 60.0, 120.0])
+    before = state.report(1.0, ready=True)
+    then = plain(before)
+    take(state, score, [1.0, 400.0])
+    assert plain(before) == then
+    assert plain(state.report(2.0, ready=False)) != then
+
+
+def test_a_snapshot_says_when_and_what(new_state: Callable[..., State]) -> None:
+    """Time, heartbeat and readiness are those given; without a checkpoint its time is NaN."""
+    report = new_state().report(17.0, ready=True)
+    assert (report.time, report.heartbeat, report.ready) == (17.0, 17.0, True)
+    assert report.last_checkpoint != report.last_checkpoint
+    assert (report.version, report.info.model) == ("0", "sentiment")
