@@ -101,5 +101,6 @@ def open_checkpoints(config: RunConfig, reference: Reference, clocks: Clocks) ->
     """The state store of this configuration; the errors of Checkpoints."""
     if config.state is None:
         return NoCheckpoints()
-    owner = f"{reference.id} pane {config.windows.pane:g}s"
+    file = config.source.file.path.name
+    owner = f"{reference.id}, panes of {config.windows.pane:g} s by {config.slices.field}, from {file}"
     return Checkpoints(config.state.path, config.state.every, owner, clocks.epoch)

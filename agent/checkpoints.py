@@ -44,7 +44,7 @@ DAMAGE = (sqlite3.Error, UnicodeDecodeError)
 
 
 class Checkpoints:
-    """Saves the state every `every` seconds. The database belongs to one reference and one pane length."""
+    """Saves the state every `every` seconds. The database belongs to `owner`."""
 
     def __init__(self, path: Path, every: float, owner: str, epoch: Callable[[], float] = time.time) -> None:
         self._path = path
@@ -65,6 +65,8 @@ class Checkpoints:
         """What SQLite finds wrong with the file while it is read, as an ArtefactError."""
         try:
             yield
+        except sqlite3.OperationalError as error:
+            raise UsageError(f"state.path: {self._path} cannot be used: {error}") from error
         except DAMAGE as error:
             raise ArtefactError(f"state.path: {self._path} is damaged: {error}. Move it away.") from error
 
@@ -73,8 +75,8 @@ class Checkpoints:
         found = dict(self._database.execute("SELECT name, value FROM facts").fetchall())
         if found and found != facts:
             raise ArtefactError(
-                f"state.path: {self._path} was written for another reference, other panes or another version of "
-                "Leadline. Move it away to start afresh, or give this agent a path of its own."
+                f"state.path: {self._path} was written for another reference, source, pane length, slice field or "
+                "version of Leadline. Move it away to start afresh, or give this agent a path of its own."
             )
         self._database.executemany("INSERT OR IGNORE INTO facts VALUES (?, ?)", facts.items())
 
@@ -91,6 +93,7 @@ class Checkpoints:
         panes = [self._pane(*row) for row in read("SELECT slice, start, content, sha256 FROM panes")]
         (sealed_until,) = read("SELECT coalesce(max(until), 0) FROM sealed").fetchone()
         state.windows.restore(panes, sealed_until)
+        state.resume()
 
     def _pane(self, name: str, start: int, content: bytes, sha256: str) -> Pane:
         if _digest(name, start, content) != sha256:

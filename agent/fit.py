@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Protocol
 
+from agent.errors import UsageError
 from agent.freeze import SOURCE, Fitted, Split, freeze
 from agent.head import check_head, read_head, train_head
 from agent.labelled import check_classes, feature_width, read_labelled
@@ -46,7 +47,7 @@ def fit(config: FitConfig, encoder: Encoder, bundle: Path, progress: Progress) -
     if task is None:
         head = _train(tables, embedded)
         task = HeadTask(head)
-    splits = {name: Split(table, task.outputs(table.items, embedded[name])) for name, table in tables.items()}
+    splits = {name: _split(table, task, embedded[name]) for name, table in tables.items()}
     train = splits["train"].outputs
     _check_head(config, head, train.features, train.logits)
     given = train.features
@@ -102,6 +103,14 @@ def _check_head(config: FitConfig, head: Head | None, features: Matrix | None, l
     path = config.model.head
     if path is not None and head is not None and features is not None and logits is not None:
         check_head(head, features, logits, path)
+
+
+def _split(table: Labelled, task: TaskModel, embedding: NDArray[np.float32]) -> Split:
+    outputs = task.outputs(table.items, embedding)
+    finite = outputs.finite()
+    if not finite.all():
+        raise UsageError(f"{table.path}: row {int(finite.argmin()) + 1}: the task model gives NaN or infinity")
+    return Split(table, outputs)
 
 
 def _task_identity(config: FitConfig, task: TaskModel, features: int, bundle: Path) -> TaskIdentity:

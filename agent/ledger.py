@@ -11,7 +11,7 @@ from agent.records import Reason
 from agent.report import Counts, Histogram
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     import numpy as np
     from numpy.typing import NDArray
@@ -59,18 +59,17 @@ class Ledger:
         self._in_flight += len(batch.records)
         self._discarded.update({reason.value: count for reason, count in batch.rejected.items()})
 
-    def settle(self, scored: Scored, panes: Iterable[Pane], late: int) -> None:
-        """The records in flight were scored: these panes took them, and `late` others came too late for theirs."""
-        items = len(scored)
-        if not items + late:
+    def settle(self, scored: Scored, panes: Iterable[Pane], lost: Mapping[Reason, int]) -> None:
+        """The records in flight were scored: these panes took them, all but the `lost` ones."""
+        items, discarded = len(scored), sum(lost.values())
+        if not items + discarded:
             return
-        self._in_flight -= items + late
+        self._in_flight -= items + discarded
         self._processed += items
-        if late:
-            self._discarded[Reason.LATE.value] += late
+        self._discarded.update({reason.value: count for reason, count in lost.items()})
         self.encode_seconds = self.encode_seconds.observe(scored.encode_seconds)
         self.score_seconds = self.score_seconds.observe(scored.score_seconds)
-        self.batch_records = self.batch_records.observe(items + late)
+        self.batch_records = self.batch_records.observe(items + discarded)
         for pane in panes:
             self._truncated += pane.tally.truncated
             self._observe_p(pane)

@@ -84,6 +84,8 @@ def run(  # noqa: PLR0913, PLR0917 - the loop's parts, each named
         publish()  # a scrape during the long part sees the batch in flight
         state.add(batch, score(batch) if batch.records else None)
         close(finished=batch.ended)
+        if batch.records:
+            publish()
         if batch.ended:
             break
         if checkpoints.due(clocks.monotonic()):

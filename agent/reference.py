@@ -155,7 +155,11 @@ def _save(reference: Reference, directory: Path) -> str:
             )
         _write_json(
             scratch / "words.json",
-            {"words": reference.source.vocabulary.words, "counts": reference.source.words.tolist()},
+            {
+                "words": reference.source.vocabulary.words,
+                "ignored": reference.source.vocabulary.ignored,
+                "counts": reference.source.words.tolist(),
+            },
         )
         _write_json(scratch / "domains.json", [asdict(domain) for domain in reference.domains])
         facts = _facts(reference)
@@ -281,7 +285,7 @@ def _parsed_source(directory: Path, manifest: dict[str, Any]) -> SourceFacts:
         rows=manifest["rows"],
         accuracy=manifest["accuracy"],
         depths=arrays.pop("depths"),
-        vocabulary=Vocabulary(words["words"]),
+        vocabulary=Vocabulary(words["words"], words["ignored"]),
         words=np.array(words["counts"], np.int64),
         sample=arrays,
     )

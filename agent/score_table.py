@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from agent.errors import UsageError
 from agent.items import Items
 
 if TYPE_CHECKING:
@@ -24,11 +25,17 @@ PIECE = 4096
 def score_table(
     scorer: Scorer, table: Table, on_progress: Callable[[int], None] | None = None
 ) -> dict[str, NDArray[np.generic]]:
-    """The columns of `leadline score`: one value a row of the table, in its order."""
+    """The columns of `leadline score`: one value a row of the table, in its order.
+
+    UsageError names the first row that the task model has no numbers for.
+    """
     items = _items(scorer.reference, table)
     pieces = []
     for start in range(0, len(items), PIECE):
         scored = scorer.score(items.slice(start, start + PIECE))
+        if not scored.finite.all():
+            row = start + int(scored.finite.argmin()) + 1
+            raise UsageError(f"{table.path}: row {row}: the task model gives NaN or infinity")
         pieces.append(_columns(scorer, scored))
         if on_progress:
             on_progress(min(start + PIECE, len(items)))

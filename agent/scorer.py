@@ -28,10 +28,12 @@ class Scored:
     """n items scored, row by row.
 
     `predicted` holds class indices, `confidence` the temperature-calibrated probability of that class,
-    `scores` and `p` one (n,) vector a detector, `ranks` the share of the source lying at most as deep.
+    `scores` and `p` one (n,) vector a detector, `ranks` the share of the source lying at most as deep. Where
+    `finite` is False the models gave NaN or infinity, and what the row holds means nothing.
     """
 
     outputs: Outputs
+    finite: NDArray[np.bool_]
     truncated: NDArray[np.bool_]
     predicted: NDArray[np.intp]
     confidence: Vector
@@ -47,13 +49,10 @@ class Scored:
     def take(self, rows: Sequence[int]) -> Scored:
         """The chosen rows, in the order asked for."""
         chosen = np.asarray(rows, np.intp)
-        outputs = self.outputs.take(chosen)
-        if self.outputs.features is self.outputs.embedding:
-            # A head on the embeddings: the sample relies on the two being one array, and does not keep both.
-            outputs = replace(outputs, features=outputs.embedding)
         return replace(
             self,
-            outputs=outputs,
+            outputs=self.outputs.take(chosen),
+            finite=self.finite[chosen],
             truncated=self.truncated[chosen],
             predicted=self.predicted[chosen],
             confidence=self.confidence[chosen],
@@ -76,11 +75,15 @@ class Scorer:
         started = self.clock()
         outputs, truncated = self.inference.run(items, on_progress)
         encoded = self.clock()
+        finite = outputs.finite()
+        if not finite.all():
+            outputs = outputs.zeroed(~finite)  # detectors take finite numbers only
         scores, p = scores_of(self.reference, outputs)
         predicted, confidence = prediction(outputs, self.reference.temperature.value)
         ranks = depth_ranks(scores["depth"], self.reference.source.depths)
         return Scored(
             outputs=outputs,
+            finite=finite,
             truncated=truncated,
             predicted=predicted,
             confidence=confidence,

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from agent.records import Reason
 from agent.report import Report, WindowReport
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from agent.ledger import Ledger
-    from agent.records import Batch
+    from agent.records import Batch, Record
     from agent.report import ModelInfo
     from agent.scorer import Scored
     from agent.slices import Slices
@@ -54,14 +58,24 @@ class State:
         self.positions.update(batch.positions)
 
     def _fold(self, batch: Batch, scored: Scored) -> None:
-        kept = [row for row, record in enumerate(batch.records) if not self.windows.late(record.time)]
-        late = len(batch.records) - len(kept)
+        lost = [self._loss(record, finite) for record, finite in zip(batch.records, scored.finite, strict=True)]
+        kept = [row for row, reason in enumerate(lost) if reason is None]
         records = [batch.records[row] for row in kept]
-        on_time = scored.take(kept) if late else scored
-        panes = self._summary.panes(records, [self.slices.name(record.slice) for record in records], on_time)
+        counted = scored if len(kept) == len(lost) else scored.take(kept)
+        panes = self._summary.panes(records, [self.slices.name(record.slice) for record in records], counted)
         if panes:
             self.windows.add(panes, max(record.time for record in records))
-        self._ledger.settle(on_time, panes, late)
+        self._ledger.settle(counted, panes, Counter(reason for reason in lost if reason))
+
+    def _loss(self, record: Record, finite: np.bool_) -> Reason | None:
+        """Why this scored record is in no pane, if it is in none."""
+        if not finite:
+            return Reason.LOGITS_NOT_FINITE
+        return Reason.LATE if self.windows.late(record.time) else None
+
+    def resume(self) -> None:
+        """Say again what was last said of the panes just restored, so that a restart leaves no gap."""
+        self._reports = {(report.slice, report.window): report for report in self.windows.newest()}
 
     def close_windows(self, *, finished: bool = False) -> list[WindowReport]:
         """Windows of the panes that are over, oldest first; all of them if the stream has finished."""

@@ -6,8 +6,6 @@ import hashlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-import numpy as np
-
 from agent.artefacts import sha256_of
 from agent.errors import UsageError
 from agent.onnx_text import TextSession
@@ -17,6 +15,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import Self
 
+    import numpy as np
     from numpy.typing import NDArray
 
     from agent.items import Items
@@ -28,7 +27,7 @@ class TaskModel(Protocol):
     """Gives the logits of items, and their features where it can."""
 
     def outputs(self, items: Items, embedding: NDArray[np.float32]) -> Outputs:
-        """Row-aligned outputs; every value finite."""
+        """Row-aligned outputs. A row may hold NaN or infinity if the model gives it: the caller must look."""
 
 
 @dataclass(frozen=True)
@@ -78,9 +77,6 @@ class OnnxTask:
         return cls(session, digest.hexdigest())
 
     def outputs(self, items: Items, embedding: NDArray[np.float32]) -> Outputs:
-        """The model's `logits` and, if it has them, `features`; UsageError if they are no numbers."""
-        result = self.session.run(items.texts, items.pairs)
-        logits = result.outputs["logits"]
-        if not np.isfinite(logits).all():
-            raise UsageError("the task model gives NaN or infinite logits")
-        return Outputs(embedding, logits, result.outputs.get("features"))
+        """The model's `logits` and, if it has them, `features`."""
+        found = self.session.run(items.texts, items.pairs).outputs
+        return Outputs(embedding, found["logits"], found.get("features"))

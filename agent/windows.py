@@ -74,11 +74,16 @@ class Windows:
         over = self._over(finished=finished)
         if over <= self._sealed:
             return []
-        ends = {start + self._length for _, start in self._panes if self._sealed <= start < over}
-        reports = [report for end in sorted(ends) for report in self._reports(end)]
+        over_now = [(start + self._length, name) for name, start in self._panes if self._sealed <= start < over]
+        reports = [report for end, name in sorted(over_now) for report in self._reports(name, end)]
         self._sealed = over
         self._expire()
         return reports
+
+    def newest(self) -> list[WindowReport]:
+        """The windows that end with each slice's newest sealed pane: what was last said of it."""
+        ends = {name: start + self._length for name, start in sorted(self._panes) if start < self._sealed}
+        return [report for name, end in ends.items() for report in self._reports(name, end)]
 
     def _over(self, *, finished: bool) -> int:
         """The end of the newest pane that takes no more records."""
@@ -90,15 +95,15 @@ class Windows:
             return 0
         return int((self._newest - self._lateness) // self._length) * self._length
 
-    def _reports(self, end: int) -> Iterator[WindowReport]:
-        for name in sorted({name for name, start in self._panes if start + self._length == end}):
-            for window, length in self._lengths.items():
-                tallies = [
-                    pane.tally
-                    for (slice_name, start), pane in self._panes.items()
-                    if slice_name == name and end - length <= start < end
-                ]
-                yield self._report(name, window, (end - length, end), reduce(Tally.merge, tallies))
+    def _reports(self, name: str, end: int) -> Iterator[WindowReport]:
+        """The short and the long window of a slice that end there."""
+        for window, length in self._lengths.items():
+            tallies = [
+                pane.tally
+                for (slice_name, start), pane in self._panes.items()
+                if slice_name == name and end - length <= start < end
+            ]
+            yield self._report(name, window, (end - length, end), reduce(Tally.merge, tallies))
 
     def _report(self, name: str, window: str, span: tuple[int, int], tally: Tally) -> WindowReport:
         enough = tally.items >= self._least

@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = ROOT / "docs" / "benchmarks"
 ENCODER = "all-MiniLM-L6-v2"
-# Idle worker threads of one contender spin for a while on the cores that the next one needs.
-PAUSE = 0.25
 
 
 def say(line: str) -> None:
@@ -79,17 +77,18 @@ def _progress(total: int) -> Callable[[int], None]:
     return on_progress
 
 
-def best_of(tasks: Mapping[str, Callable[[], object]], repeats: int = 5) -> dict[str, float]:
+def best_of(tasks: Mapping[str, Callable[[], object]], repeats: int = 5, pause: float = 0.0) -> dict[str, float]:
     """The least wall-clock seconds of each task, taken in turns so that a busy moment hits all of them alike.
 
-    One turn before the first does not count.
+    One turn before the first does not count. `pause` seconds before each task: the idle worker threads of one
+    contender may spin for a while on the cores that the next one needs.
     """
-    turns = [{name: _seconds(task) for name, task in tasks.items()} for _ in range(repeats + 1)]
+    turns = [{name: _seconds(task, pause) for name, task in tasks.items()} for _ in range(repeats + 1)]
     return {name: min(turn[name] for turn in turns[1:]) for name in tasks}
 
 
-def _seconds(task: Callable[[], object]) -> float:
-    time.sleep(PAUSE)
+def _seconds(task: Callable[[], object], pause: float) -> float:
+    time.sleep(pause)
     started = time.perf_counter()
     task()
     return time.perf_counter() - started
@@ -124,3 +123,14 @@ def publish(name: str, page: str, *, write: bool) -> None:
         path = PAGES / f"{name}.md"
         path.write_text(page, encoding="utf-8")
         say(f"wrote {path.relative_to(ROOT)}")
+
+
+def publish_sections(name: str, head: str, sections: Mapping[str, str], *, write: bool) -> None:
+    """As `publish`, but a section that was not measured this time stays as it was; sections are headed `## title`."""
+    path = PAGES / f"{name}.md"
+    before = path.read_text(encoding="utf-8").split("\n## ")[1:] if path.is_file() else []
+    kept = {title: body for title, _, body in (section.partition("\n") for section in before)}
+    kept |= {title: f"\n{body}" for title, body in sections.items()}
+    publish(
+        name, "\n## ".join([head, *(f"{title}\n{body.rstrip()}\n" for title, body in kept.items())]), write=write
+    )

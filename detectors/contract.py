@@ -7,14 +7,14 @@ unfitted detector cannot exist, and saving one needs no pickle. To add a detecto
 
 from __future__ import annotations
 
-from dataclasses import Field, dataclass, replace
+from dataclasses import Field, dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
 Vector: TypeAlias = NDArray[np.float64]
 Matrix: TypeAlias = NDArray[np.floating]
@@ -42,12 +42,25 @@ class Outputs:
 
     def take(self, rows: NDArray[np.integer] | NDArray[np.bool_] | slice) -> Outputs:
         """The chosen rows, in the order asked for."""
-        return replace(
-            self,
-            embedding=self.embedding[rows],
-            logits=None if self.logits is None else self.logits[rows],
-            features=None if self.features is None else self.features[rows],
-        )
+        return self._each(lambda part: part[rows])
+
+    def zeroed(self, rows: NDArray[np.bool_]) -> Outputs:
+        """The same outputs with zeros in the chosen (n,) rows."""
+        return self._each(lambda part: np.where(rows[:, np.newaxis], 0, part))
+
+    def _each(self, change: Callable[[Matrix], Matrix]) -> Outputs:
+        """Every array changed alike. Features that are the embedding itself stay one array with it."""
+        embedding = change(self.embedding)
+        features = self.features
+        if features is not None:
+            features = embedding if features is self.embedding else change(features)
+        return Outputs(embedding, None if self.logits is None else change(self.logits), features)
+
+    def finite(self) -> NDArray[np.bool_]:
+        """(n,) whether every number of the row is finite."""
+        parts = [part for part in (self.embedding, self.logits, self.features) if part is not None]
+        rows: NDArray[np.bool_] = np.logical_and.reduce([np.isfinite(part).all(axis=1) for part in parts])
+        return rows
 
 
 @dataclass(frozen=True)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import sys
+from importlib.metadata import version
+from typing import Annotated
 
 import typer
 
 from agent.cli import check, demo, encoder, fit, run, score
-from agent.cli.output import complain
+from agent.cli.output import complain, console
 from agent.errors import LeadlineError
 
 app = typer.Typer(
@@ -25,6 +27,22 @@ app.command("fit")(fit.fit)
 app.command("score")(score.score)
 app.command("run")(run.run)
 app.command("check")(check.check)
+
+
+def _print_version(asked: bool) -> None:  # noqa: FBT001 - typer calls it with the flag
+    if asked:
+        console.print(f"leadline {version('leadline')}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    show_version: Annotated[  # noqa: FBT002 - a flag of the command line
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and end.")
+    ] = False,
+) -> None:
+    """Tells, without labels, when drift is costing a text classifier accuracy."""
+    del show_version
 
 
 def main() -> None:

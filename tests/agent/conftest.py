@@ -93,7 +93,8 @@ def score(reference: Reference) -> Score:
             predicted, confidence = prediction(outputs, 1.0)
             ranks = depth_ranks(scores["depth"], reference.source.depths)
             truncated = np.array([len(record.text) > 20])
-            known[key] = Scored(outputs, truncated, predicted, confidence, scores, p, ranks, 0.25, 0.125)
+            finite = np.array(["no numbers" not in record.text])
+            known[key] = Scored(outputs, finite, truncated, predicted, confidence, scores, p, ranks, 0.25, 0.125)
         return known[key]
 
     def score(records: Sequence[Record]) -> Scored:
@@ -107,6 +108,7 @@ def score(reference: Reference) -> Score:
         return replace(
             parts[0],
             outputs=Outputs(joined(lambda s: s.outputs.embedding), joined(lambda s: s.outputs.logits)),
+            finite=joined(lambda s: s.finite),
             truncated=joined(lambda s: s.truncated),
             predicted=joined(lambda s: s.predicted),
             confidence=joined(lambda s: s.confidence),

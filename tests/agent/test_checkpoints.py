@@ -126,6 +126,19 @@ def test_what_is_saved_is_restored(
     assert restored.windows.sealed_until == HOUR + 120
 
 
+def test_a_restart_says_again_what_was_last_said(
+    opened: Callable[..., Checkpoints], filled: Callable[..., State], new_state: Any, tmp_path: Path
+) -> None:
+    """The windows of the last sealed panes are in the first snapshot: a restart leaves no gap in the metrics."""
+    state = filled([0, 1, 2, 3])
+    opened(tmp_path / "state.db").save(state)
+    restored = new_state()
+    opened(tmp_path / "state.db").restore(restored)
+    windows = restored.report(1.0, ready=True).windows
+    assert windows
+    assert repr(windows) == repr(state.report(1.0, ready=True).windows)
+
+
 def test_a_new_store_restores_nothing(opened: Callable[..., Checkpoints], new_state: Any, tmp_path: Path) -> None:
     """The first start begins with an empty state; so does a file that a crash left without a byte."""
     (tmp_path / "empty.db").touch()
@@ -334,8 +347,8 @@ def test_a_state_of_another_reference_or_version_is_refused(
     with pytest.raises(ArtefactError) as caught:
         opened(path)
     assert str(caught.value) == (
-        f"state.path: {path} was written for another reference, other panes or another version of Leadline. "
-        "Move it away to start afresh, or give this agent a path of its own."
+        f"state.path: {path} was written for another reference, source, pane length, slice field or version of "
+        "Leadline. Move it away to start afresh, or give this agent a path of its own."
     )
 
 

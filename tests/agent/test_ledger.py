@@ -56,7 +56,7 @@ def test_the_balance_holds_after_every_step(
         received += len(records) + sum(rejected.values())
         check(in_flight=len(records))
         scored = score(records[:on_time])
-        ledger.settle(scored, summary.panes(records[:on_time], ["default"] * on_time, scored), late)
+        ledger.settle(scored, summary.panes(records[:on_time], ["default"] * on_time, scored), {Reason.LATE: late})
         processed, late_in_all = processed + on_time, late_in_all + late
         check(in_flight=0)
 
@@ -78,7 +78,7 @@ def test_histograms_only_grow(reference: Reference, score: Callable[[Sequence[Re
         records = [Record(f"{number}", "film", 0.0)]
         ledger.receive(Batch(tuple(records)))
         scored = score(records)
-        ledger.settle(scored, summary.panes(records, ["ab"[number % 2]], scored), late=0)
+        ledger.settle(scored, summary.panes(records, ["ab"[number % 2]], scored), {})
         for key, histogram in before.items():
             now = ledger.item_p_values[key]
             assert all(new >= old for new, old in zip(now.counts, histogram.counts, strict=True))

@@ -264,7 +264,7 @@ def test_a_stop_takes_effect_between_batches(new_state: Callable[..., State], go
     taken = [name for name in steps.taken if name != "within save"]
     assert taken == ["seek", "read", "score", *steps_of_a_save, *steps_of_a_save]
     assert state.positions == source.committed == {"file": 2}
-    assert [report.ready for report in outcome.reports] == [True, False]
+    assert [report.ready for report in outcome.reports] == [True, True, False]
     assert outcome.closed == []
 
 

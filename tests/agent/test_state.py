@@ -118,3 +118,16 @@ def test_a_snapshot_says_when_and_what(new_state: Callable[..., State]) -> None:
     assert (report.time, report.heartbeat, report.ready) == (17.0, 17.0, True)
     assert report.last_checkpoint != report.last_checkpoint
     assert (report.version, report.info.model) == ("0", "sentiment")
+
+
+def test_a_record_without_finite_outputs_is_discarded(new_state: Callable[..., State], score: Score) -> None:
+    """A task model that gives NaN for one text costs that record only, under its own reason."""
+    state = new_state()
+    records = (Record("1", "film", HOUR), Record("2", "no numbers", HOUR), Record("3", "plot", HOUR))
+    batch = Batch(records, positions={"file": 3})
+    state.receive(batch)
+    state.add(batch, score(records))
+    counts = state.report(1.0, ready=True).counts
+    assert (counts.processed, counts.discarded["logits_not_finite"], counts.in_flight) == (2, 1, 0)
+    (pane,) = state.windows.panes.values()
+    assert sorted(pane.sample.ids) == ["1", "3"]

@@ -50,7 +50,7 @@ def test_a_tally_counts_what_was_scored(reference: Reference, score: Score) -> N
     tally = pane.tally
     assert (tally.items, tally.truncated) == (25, int(scored.truncated.sum())) == (25, 16)
     assert tally.classes.tolist() == np.bincount(scored.predicted, minlength=2).tolist()
-    assert tally.words.tolist() == [16, 9, 16, 16]
+    assert tally.words.tolist() == [16, 9, 16, 32]
     for row, name in enumerate(reference.detectors):
         assert tally.p_counts[row, :5].sum() == (scored.p[name] <= 0.05).sum()
         assert tally.p_counts[row].sum() == 25

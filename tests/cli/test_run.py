@@ -218,7 +218,9 @@ def test_a_state_of_other_panes_is_refused(bench: Bench, stateful: Path, tmp_pat
     done = leadline("run", other)
     assert done.code == 3
     (line,) = done.complaints
-    assert line.startswith(f"state.path: {tmp_path}/state.sqlite was written for another reference, other panes")
+    assert line.startswith(
+        f"state.path: {tmp_path}/state.sqlite was written for another reference, source, pane length"
+    )
     assert line.endswith("Move it away to start afresh, or give this agent a path of its own.")
     assert leadline("run", stateful).log[-1]["received"] == 0
 
