@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from agent.encoder import Encoder
+from agent.encoder.session import Runtime
 from agent.errors import ArtefactError, UsageError
-from agent.onnx_text import Runtime
 from agent.task import GivenTask, HeadTask, OnnxTask
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from agent.artefacts import sha256_of
+from agent.encoder.session import TextSession
 from agent.errors import UsageError
-from agent.onnx_text import TextSession
 from detectors.contract import Outputs
 
 if TYPE_CHECKING:
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from agent.encoder.session import Runtime
     from agent.items import Items
-    from agent.onnx_text import Runtime
     from detectors.contract import Head
 
 

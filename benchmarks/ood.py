@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from agent.encoder_fetch import Precision
+    from agent.encoder.fetch import Precision
     from detectors.contract import Detector, Vector
 
 SEEDS = range(5)

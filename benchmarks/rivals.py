@@ -16,7 +16,7 @@ import numpy as np
 from workbench import ENCODER, best_of, markdown, say
 
 from agent.downloads import fetch
-from agent.encoder_fetch import ENCODERS
+from agent.encoder.fetch import ENCODERS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -14,7 +14,7 @@ import numpy as np
 from pyarrow import parquet  # type: ignore[import-untyped]  # ships no types
 
 from agent.downloads import cache_directory
-from agent.encoder_fetch import fetch_encoder
+from agent.encoder.fetch import fetch_encoder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from agent.encoder import Encoder
-    from agent.encoder_fetch import Precision
+    from agent.encoder.fetch import Precision
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = ROOT / "docs" / "benchmarks"
@@ -126,11 +126,10 @@ def publish(name: str, page: str, *, write: bool) -> None:
 
 
 def publish_sections(name: str, head: str, sections: Mapping[str, str], *, write: bool) -> None:
-    """As `publish`, but a section that was not measured this time stays as it was; sections are headed `## title`."""
+    """As `publish`; a section, headed `## title`, that was not measured this time stays as it was."""
     path = PAGES / f"{name}.md"
     before = path.read_text(encoding="utf-8").split("\n## ")[1:] if path.is_file() else []
     kept = {title: body for title, _, body in (section.partition("\n") for section in before)}
     kept |= {title: f"\n{body}" for title, body in sections.items()}
-    publish(
-        name, "\n## ".join([head, *(f"{title}\n{body.rstrip()}\n" for title, body in kept.items())]), write=write
-    )
+    parts = [head, *(f"{title}\n{body.rstrip()}\n" for title, body in kept.items())]
+    publish(name, "\n## ".join(parts), write=write)

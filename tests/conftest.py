@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from agent import encoder_fetch, encoder_files, int8, int8_sentences, minilm, onnx_graph, pooling
 from agent.downloads import cache_directory
+from agent.encoder import fetch, files, graph, int8, int8_sentences, minilm, pooling
 from agent.errors import ServiceError
 
 if TYPE_CHECKING:
-    from agent.encoder_fetch import Precision
+    from agent.encoder.fetch import Precision
 
-CONVERTERS = (encoder_fetch, encoder_files, int8, int8_sentences, minilm, onnx_graph, pooling)
+CONVERTERS = (fetch, files, graph, int8, int8_sentences, minilm, pooling)
 
 
 @pytest.fixture(scope="session")
@@ -37,7 +37,7 @@ def _fetched(precision: Precision) -> Path:
     key = hashlib.sha256(sources).hexdigest()[:12]
     out = cache_directory() / "tests" / f"all-MiniLM-L6-v2-{precision}-{key}"
     try:
-        return encoder_fetch.fetch_encoder("all-MiniLM-L6-v2", out, precision=precision, on_step=print)
+        return fetch.fetch_encoder("all-MiniLM-L6-v2", out, precision=precision, on_step=print)
     except ServiceError as error:
         if "CI" in os.environ:
             raise

@@ -19,7 +19,7 @@ from agent.cli.output import console
 from agent.cli.run import run_agent, stopping
 from agent.config import RunConfig, load_config
 from agent.demo_texts import HALF, LABELS, write_demo_tables
-from agent.encoder_fetch import fetch_encoder
+from agent.encoder.fetch import fetch_encoder
 from agent.errors import ServiceError, UsageError
 from agent.logs import configure_logs
 

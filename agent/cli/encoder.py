@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 import typer
 
 from agent.cli.output import console
-from agent.encoder_fetch import fetch_encoder
+from agent.encoder.fetch import fetch_encoder
 
 app = typer.Typer(help="Get an encoder.", no_args_is_help=True)
 

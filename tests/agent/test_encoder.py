@@ -18,7 +18,7 @@ from tokenizers import Tokenizer
 from agent.artefacts import write_manifest
 from agent.downloads import fetch
 from agent.encoder import Encoder
-from agent.encoder_fetch import ENCODERS
+from agent.encoder.fetch import ENCODERS
 from agent.errors import ArtefactError, UsageError
 from tests.tiny_text_model import TABLE, model_of, token_model, write_model
 

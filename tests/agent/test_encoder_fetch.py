@@ -14,7 +14,7 @@ import pytest
 from agent.artefacts import sha256_of
 from agent.downloads import Package, cache_directory, fetch
 from agent.encoder import Encoder
-from agent.encoder_fetch import ENCODERS, fetch_encoder
+from agent.encoder.fetch import ENCODERS, fetch_encoder
 from agent.errors import ArtefactError, ServiceError, UsageError
 
 if TYPE_CHECKING:

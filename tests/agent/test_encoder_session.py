@@ -12,10 +12,10 @@ import onnxruntime as ort
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
+from agent.encoder.checked import CheckedModel, parse_model, rounding
+from agent.encoder.session import CHUNK, Runtime, TextSession
+from agent.encoder.tokens import MAX_CHARS, Limits, TextTokenizer, batches
 from agent.errors import ArtefactError, UsageError
-from agent.onnx_model import CheckedModel, parse_model, rounding
-from agent.onnx_text import CHUNK, Runtime, TextSession
-from agent.tokens import MAX_CHARS, Limits, TextTokenizer, batches
 from tests.tiny_text_model import (
     TABLE,
     logits_model,

@@ -14,7 +14,7 @@ import onnx
 import onnxruntime as ort  # type: ignore[import-untyped]  # ships no type information
 from onnx import helper, numpy_helper
 
-from agent.onnx_graph import GraphWriter
+from agent.encoder.graph import GraphWriter
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from safetensors.numpy import load
 
-from agent import int8, minilm
 from agent.artefacts import MANIFEST, read_manifest, write_manifest, written_whole
 from agent.downloads import Package, fetch
-from agent.encoder_files import MODEL, TOKENIZER, read_encoder
+from agent.encoder import int8, minilm
+from agent.encoder.checked import CheckedModel
+from agent.encoder.files import MODEL, TOKENIZER, read_encoder
+from agent.encoder.int8_sentences import CALIBRATION, HELD_OUT
+from agent.encoder.pooling import OUTPUT
+from agent.encoder.session import Runtime, TextSession
+from agent.encoder.tokens import TextTokenizer
 from agent.errors import ArtefactError, UsageError
-from agent.int8_sentences import CALIBRATION, HELD_OUT
-from agent.onnx_model import CheckedModel
-from agent.onnx_text import Runtime, TextSession
-from agent.pooling import OUTPUT
-from agent.tokens import TextTokenizer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from agent.artefacts import MANIFEST, read_manifest
+from agent.encoder.session import read_file
 from agent.errors import ArtefactError, UsageError
-from agent.onnx_text import read_file
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from agent.pooling import Pooling
+    from agent.encoder.pooling import Pooling
 
 MODEL, TOKENIZER = "model.onnx", "tokenizer.json"
 KNOWN_MODULES = ("Transformer", "Pooling", "Normalize")

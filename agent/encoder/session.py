@@ -9,9 +9,9 @@ import numpy as np
 import onnxruntime as ort  # type: ignore[import-untyped]  # ships no type information
 from onnxruntime.capi import onnxruntime_pybind11_state as native  # type: ignore[import-untyped]  # as above
 
+from agent.encoder.checked import CheckedModel
+from agent.encoder.tokens import Limits, TextTokenizer, batches
 from agent.errors import ArtefactError, UsageError
-from agent.onnx_model import CheckedModel
-from agent.tokens import Limits, TextTokenizer, batches
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from agent.onnx_model import Rounding
-    from agent.tokens import Tokens
+    from agent.encoder.checked import Rounding
+    from agent.encoder.tokens import Tokens
 
 Device = Literal["auto", "cpu", "gpu"]
 
@@ -44,7 +44,7 @@ FAILURES = (
 
 @dataclass(frozen=True)
 class Runtime:
-    """Where to run. ``threads`` 0 means every core; 1 also keeps waiting threads from spinning."""
+    """Where to run. ``threads`` 0 means every core."""
 
     threads: int = 0
     device: Device = "auto"
@@ -144,6 +144,8 @@ def read_file(directory: Path, name: str) -> bytes:
 def _open(model: CheckedModel, runtime: Runtime) -> Any:  # noqa: ANN401 - onnxruntime ships no types
     options = ort.SessionOptions()
     options.intra_op_num_threads = runtime.threads
+    # Idle threads would spin on cores that scoring, and the model server next door, could use.
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     options.log_severity_level = 3  # errors; its warnings are about graph rewriting
     available = ort.get_available_providers()
     # TF32 keeps 10 bits of a product: a text's result would change with its batch.

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from onnx import TensorProto, helper
 
-from agent.onnx_graph import CONTRIB, GraphWriter
-from agent.pooling import pool_tokens
+from agent.encoder.graph import CONTRIB, GraphWriter
+from agent.encoder.pooling import pool_tokens
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -7,7 +7,7 @@ from typing import Literal
 import numpy as np
 from onnx import ModelProto, TensorProto, helper
 
-from agent.onnx_graph import GraphWriter
+from agent.encoder.graph import GraphWriter
 
 Pooling = Literal["mean", "cls"]
 

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Self
 
-from agent.encoder_files import read_encoder
+from agent.encoder.checked import CheckedModel
+from agent.encoder.files import read_encoder
+from agent.encoder.pooling import OUTPUT, normalise, pool_tokens
+from agent.encoder.session import Runtime, TextSession
+from agent.encoder.tokens import TextTokenizer
 from agent.errors import UsageError
-from agent.onnx_model import CheckedModel
-from agent.onnx_text import Runtime, TextSession
-from agent.pooling import OUTPUT, normalise, pool_tokens
-from agent.tokens import TextTokenizer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from onnx import ModelProto
 
-    from agent.onnx_text import Device
-    from agent.pooling import Pooling
+    from agent.encoder.pooling import Pooling
+    from agent.encoder.session import Device
 
 TOKEN_OUTPUTS = ("last_hidden_state", "token_embeddings")
 SENTENCE_OUTPUT = "sentence_embedding"
