@@ -37,6 +37,7 @@ DOMAIN_ROWS = 500
 HALF = 1000
 START = datetime(2026, 1, 5, 9, 0, tzinfo=UTC)
 SPACING = timedelta(seconds=3)
+DRIFT = START + HALF * SPACING
 
 
 @dataclass(frozen=True)

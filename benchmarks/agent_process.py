@@ -132,7 +132,7 @@ def watched(config: Path, seconds: float, every: float = 5.0) -> Course:
     """Run the agent for so long and scrape it now and then; medians over the intervals between scrapes."""
     port = load_config(config, RunConfig).exporters.prometheus.port
     with running(config) as process:
-        moments = [first_moment(process, port)]
+        moments = [first_moment(process, config, port)]
         say(f"leadline run is scoring; watching it for {seconds:.0f} s")
         while moments[-1].time - moments[0].time < seconds:
             time.sleep(every)
@@ -145,7 +145,10 @@ def watched(config: Path, seconds: float, every: float = 5.0) -> Course:
 def running(config: Path) -> Iterator[subprocess.Popen[bytes]]:
     """The process, ended as Kubernetes ends it."""
     command = [*COMMAND, str(config)]
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd=ROOT) as process:  # noqa: S603 - our own program
+    with (
+        log_of(config).open("wb") as log,
+        subprocess.Popen(command, stdout=log, stderr=log, cwd=ROOT) as process,  # noqa: S603 - our own program
+    ):
         try:
             yield process
         finally:
@@ -153,8 +156,13 @@ def running(config: Path) -> Iterator[subprocess.Popen[bytes]]:
             process.wait(timeout=60)
 
 
-def first_moment(process: subprocess.Popen[bytes], port: int) -> Moment:
-    """The first scrape that shows a processed record."""
+def log_of(config: Path) -> Path:
+    """Where the process says what it does."""
+    return config.with_suffix(".log")
+
+
+def first_moment(process: subprocess.Popen[bytes], config: Path, port: int) -> Moment:
+    """The first scrape that shows a processed record. Exits with the process's last words if it ends before."""
     while process.poll() is None:
         time.sleep(0.2)
         try:
@@ -163,7 +171,8 @@ def first_moment(process: subprocess.Popen[bytes], port: int) -> Moment:
             continue
         if found.processed:
             return found
-    raise SystemExit(f"leadline run ended with exit code {process.returncode} before it scored anything")
+    last = "\n".join(log_of(config).read_text(encoding="utf-8").splitlines()[-5:])
+    raise SystemExit(f"leadline run ended with exit code {process.returncode} before it scored anything:\n{last}")
 
 
 def moment(pid: int, port: int) -> Moment:

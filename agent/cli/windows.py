@@ -30,10 +30,8 @@ class WindowLines:
         """Print one window, in 80 columns."""
         if not self._headed:
             self._headed = True
-            console.print(
-                "Percent of items out of distribution, by detector: 5 is normal. "
-                "D: mean depth. Q 0.5: as deep as the source."
-            )
+            console.print("Percent of items out of distribution, by detector: 5 is normal.")
+            console.print("D: mean depth. Q: 0.5 is as deep as the source, 0 is far outside it.")
             names = "".join(f"{name[:5]:>6}" for name in self._detectors)
             console.print(f"[bold]{'until':<5}{'items':>6}{names}{'D':>7}{'Q':>6}[/]", soft_wrap=True)
         end = datetime.fromtimestamp(report.end, UTC).strftime("%H:%M")
