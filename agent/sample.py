@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from numpy.typing import NDArray
 
@@ -88,6 +88,13 @@ class Sample:
         }
         return replace(self, **joined).lowest()
 
+    def below(self, ceiling: np.uint64) -> Self:
+        """The items whose hash is at most `ceiling`; itself where that is all of them."""
+        kept = int(np.searchsorted(self.hashes, ceiling, side="right"))
+        if kept == len(self):
+            return self
+        return replace(self, **{name: getattr(self, name)[:kept].copy() for name in self.columns()})
+
     @classmethod
     @cache
     def columns(cls) -> tuple[str, ...]:
@@ -102,3 +109,18 @@ class Sample:
         distinct[1:] = hashes[1:] != hashes[:-1]
         rows = order[distinct][: self.size]
         return replace(self, **{name: getattr(self, name)[rows] for name in self.columns()})
+
+
+def thinned(samples: Iterable[Sample]) -> list[Sample]:
+    """The samples of one slice's panes, newest first, without the items that no window can show any more.
+
+    A window that reaches back to a pane holds every newer pane too. So an item that is not among the lowest of
+    its own pane and all newer ones together is in no window's sample, now or later: merges stay exact, and 36
+    panes keep four times the items of one instead of 36 times.
+    """
+    lowest = np.empty(0, np.uint64)
+    kept = []
+    for sample in samples:
+        lowest = np.union1d(lowest, sample.hashes)[: sample.size]
+        kept.append(sample.below(lowest[-1]) if len(lowest) == sample.size else sample)
+    return kept

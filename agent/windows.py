@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import reduce
 from typing import TYPE_CHECKING
 
 from agent.panes import Tally
 from agent.report import WindowReport
+from agent.sample import thinned
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -78,6 +80,7 @@ class Windows:
         reports = [report for end, name in sorted(over_now) for report in self._reports(name, end)]
         self._sealed = over
         self._expire()
+        self._thin({name for _, name in over_now})
         return reports
 
     def newest(self) -> list[WindowReport]:
@@ -121,6 +124,15 @@ class Windows:
             confidence_mean=tally.mean(tally.confidence_sum) if enough else unknown,
             classes=dict(zip(self._labels, tally.classes.tolist(), strict=True)),
         )
+
+    def _thin(self, slices: Iterable[str]) -> None:
+        """Let go of sampled items that no window can show any more. Panes that still take records are left out."""
+        for name in slices:
+            keys = sorted((key for key in self._panes if key[0] == name and key[1] < self._sealed), reverse=True)
+            for key, sample in zip(keys, thinned(self._panes[key].sample for key in keys), strict=True):
+                if sample is not self._panes[key].sample:
+                    self._panes[key] = replace(self._panes[key], sample=sample)
+                    self._changed.add(key)
 
     def _expire(self) -> None:
         """Forget panes that no window can reach any more."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.special import logsumexp, softmax
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -15,14 +14,25 @@ if TYPE_CHECKING:
 
 def probabilities(logits: Matrix, temperature: float = 1.0) -> NDArray[np.float64]:
     """(n, C) softmax(logits / temperature)."""
-    probability: NDArray[np.float64] = softmax(np.asarray(logits, np.float64) / temperature, axis=1)
+    powers, _ = _powers(np.asarray(logits, np.float64) / temperature)
+    probability: NDArray[np.float64] = powers / powers.sum(axis=1, keepdims=True)
     return probability
 
 
 def free_energy(logits: Matrix) -> Vector:
     """(n,) log-sum-exp of (n, C) logits."""
-    energy: Vector = logsumexp(np.asarray(logits, np.float64), axis=1)
+    powers, top = _powers(np.asarray(logits, np.float64))
+    energy: Vector = np.log(powers.sum(axis=1)) + top[:, 0]
     return energy
+
+
+def _powers(logits: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """exp(logits - top) and top (n, 1), each row's largest logit, so that nothing overflows.
+
+    scipy's functions do the same, but cost 50 microseconds a call before they start, which a batch of one feels.
+    """
+    top: NDArray[np.float64] = logits.max(axis=1, keepdims=True)
+    return np.exp(logits - top), top
 
 
 def entropy(logits: Matrix) -> Vector:

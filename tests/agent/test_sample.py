@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from functools import reduce
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +13,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.sample import SIZE, Sample, digests
+from agent.sample import SIZE, Sample, digests, thinned
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -120,3 +121,24 @@ def test_numbers_beyond_half_precision_stay_finite() -> None:
     sample = Sample.of(["a"], np.array([[1e9]]), np.array([[1.0, -1.0]]), np.array([[-1e9, 3.0]]))
     assert sample.embedding.tolist() == [[65504.0]]
     assert sample.features.tolist() == [[-65504.0, 3.0]]
+
+
+@given(st.lists(ITEMS, min_size=1, max_size=6), SIZES)
+def test_thinning_changes_no_window(plain: Plain, panes: list[list[Item]], size: int) -> None:
+    """Thinned whenever a pane is sealed, the samples of every window since are what they would have been."""
+    whole: list[Sample] = []
+    kept: list[Sample] = []
+    for items in panes:
+        whole.insert(0, sample_of(items, size))
+        kept = thinned([whole[0], *kept])
+        for length in range(1, len(whole) + 1):
+            assert plain(reduce(Sample.merge, kept[:length])) == plain(reduce(Sample.merge, whole[:length]))
+
+
+def test_thinning_keeps_little_of_old_panes() -> None:
+    """Thirty-six full panes keep a few times the items of one: about the size times the harmonic sum."""
+    size, panes = 50, 36
+    full = [sample_of([(1000 * pane + row, 0) for row in range(400)], size) for pane in range(panes)]
+    kept = [len(sample) for sample in thinned(full)]
+    assert kept[0] == size
+    assert size * 3 < sum(kept) < size * 6
