@@ -4,7 +4,7 @@ BIN := .venv/bin
 UV := $(shell command -v uv 2>/dev/null)
 RUNTIME ?= cpu
 
-.PHONY: demo test lint types bench lock latest metrics clean
+.PHONY: demo test lint bench rivals lock latest metrics clean
 
 demo: .venv/$(RUNTIME).stamp ## run the whole path on real text, about a minute after installation
 	$(BIN)/leadline demo
@@ -18,10 +18,16 @@ lint: .venv/dev.stamp ## style, types and the direction of imports
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-bench: .venv/bench.stamp ## the benchmarks behind the figures in docs/
+bench: .venv/$(RUNTIME).stamp ## the benchmarks behind the figures in docs/benchmarks/
 	$(BIN)/python benchmarks/speed.py
 	$(BIN)/python benchmarks/knn.py
 	$(BIN)/python benchmarks/ood.py
+
+rivals: ## speed beside sentence-transformers and pytorch-ood, which bring torch, in a separate environment
+	test -d .venv-rivals || $(PYTHON) -m venv .venv-rivals
+	.venv-rivals/bin/pip install --quiet --require-hashes --requirement requirements/bench.txt
+	.venv-rivals/bin/pip install --quiet --no-deps --no-build-isolation --editable .
+	.venv-rivals/bin/python benchmarks/speed.py --rivals
 
 metrics: .venv/$(RUNTIME).stamp ## regenerate docs/METRICS.md
 	$(BIN)/python -m exporters.metrics > docs/METRICS.md
@@ -32,7 +38,7 @@ latest: ## test against the newest versions of every dependency, in a separate e
 	.venv-latest/bin/python -m pytest
 
 clean: ## remove what the targets above made
-	rm -rf .venv .venv-latest demo
+	rm -rf .venv .venv-latest .venv-rivals demo
 
 # One environment, installed in layers: each set of requirements is hashed, and each stamp says that it is in.
 .venv/%.stamp: requirements/%.txt pyproject.toml

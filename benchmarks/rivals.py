@@ -1,6 +1,6 @@
 """The libraries Leadline is compared with, on the same weights and the same arrays, where they are installed.
 
-In an environment of its own: Leadline's requirements, and `pip install sentence-transformers pytorch-ood==0.4.0`.
+In an environment of its own, which `make rivals` makes.
 """
 
 from __future__ import annotations
