@@ -16,7 +16,7 @@ from agent.reference import load_reference
 from agent.report import ModelInfo
 from agent.scorer import Scorer
 from agent.slices import Slices
-from agent.sources.file import FileSource, Timing
+from agent.sources.file import FileSource, Timing, fingerprint
 from agent.state import Identity, State
 from agent.summary import Summary
 from agent.windows import Windows
@@ -59,12 +59,12 @@ def assemble(config: RunConfig, stop: Event) -> Agent:
     inference = open_inference(reference, config.reference, config.encoder, config.encoding)
     clocks = Clocks()
     state = _state(config, reference, inference.encoder.provider)
-    checkpoints = open_checkpoints(config, reference, clocks)
-    if isinstance(checkpoints, Checkpoints):
-        checkpoints.restore(state)
     source = FileSource(
         config.source.file, expected_of(reference, config), config.encoding.batch, Timing(wait=stop.wait)
     )
+    checkpoints = open_checkpoints(config, reference, clocks)
+    if isinstance(checkpoints, Checkpoints):
+        checkpoints.restore(state)
     scorer = Scorer(reference, inference)
 
     def score(batch: Batch) -> Scored:
@@ -101,6 +101,6 @@ def open_checkpoints(config: RunConfig, reference: Reference, clocks: Clocks) ->
     """The state store of this configuration; the errors of Checkpoints."""
     if config.state is None:
         return NoCheckpoints()
-    file = config.source.file.path.name
-    owner = f"{reference.id}, panes of {config.windows.pane:g} s by {config.slices.field}, from {file}"
+    source = fingerprint(config.source.file.path)
+    owner = f"{reference.id}, panes of {config.windows.pane:g} s by {config.slices.field}, from {source}"
     return Checkpoints(config.state.path, config.state.every, owner, clocks.epoch)

@@ -6,12 +6,13 @@ none after it is. Each blob carries its sha256, which covers its place as well.
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import sqlite3
 import time
 from contextlib import closing, contextmanager
 from dataclasses import fields
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from safetensors.numpy import load, save
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
     from agent.state import State
 
 SCHEMA = 1
+# "lead" in ASCII: how SQLite files say whose they are.
+OURS = 0x6C656164
 TABLES = """
 CREATE TABLE IF NOT EXISTS facts (name TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT;
 CREATE TABLE IF NOT EXISTS positions (partition TEXT PRIMARY KEY, position INTEGER NOT NULL) STRICT;
@@ -54,11 +57,21 @@ class Checkpoints:
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             self._database = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
-            self._database.executescript(f"PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; {TABLES}")
+            if not self._ours():
+                raise UsageError(f"state.path: {path} is somebody else's database: choose another path")
+            self._database.executescript(
+                f"PRAGMA application_id={OURS}; PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; {TABLES}"
+            )
         except (OSError, *DAMAGE) as error:
             raise UsageError(f"state.path: {path}: cannot be opened: {error}") from error
         with self._damage():
             self._claim({"schema": str(SCHEMA), "owner": owner})
+
+    def _ours(self) -> bool:
+        """Whether the database is new, or carries our mark."""
+        (mark,) = self._database.execute("PRAGMA application_id").fetchone()
+        (tables,) = self._database.execute("SELECT count(*) FROM sqlite_master").fetchone()
+        return mark == OURS or not tables
 
     @contextmanager
     def _damage(self) -> Iterator[None]:
@@ -143,6 +156,28 @@ def _digest(name: str, start: int, content: bytes) -> str:
     return hashlib.sha256(f"{name}\0{start}\0".encode() + content).hexdigest()
 
 
+@contextmanager
+def held_alone(path: Path) -> Iterator[None]:
+    """Hold a lock beside the state: two agents that wrote to one state would count records twice.
+
+    The lock goes with the process, however it ends. UsageError if another agent has it.
+    """
+    lock = path.with_name(f"{path.name}.lock")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        held = lock.open("ab")
+    except OSError as error:
+        raise UsageError(f"state.path: {path}: cannot be opened: {error}") from error
+    with held:
+        try:
+            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            raise UsageError(
+                f"state.path: another agent is using {path}: stop it, or give this one a path of its own"
+            ) from error
+        yield
+
+
 class NoCheckpoints:
     """For an agent without `state`: nothing survives a restart."""
 
@@ -174,13 +209,13 @@ def unpack(name: str, start: int, content: bytes) -> Pane:
     ids = arrays["sample.ids"]
     arrays["sample.ids"] = np.ascontiguousarray(ids).view(f"<U{ids.shape[1]}").reshape(len(ids))
 
-    def part(kind: str, names: list[str]) -> list[object]:
+    def part(kind: str, names: list[str]) -> list[Any]:
         found = [arrays[f"{kind}.{field}"] for field in names]
         return [array if array.ndim else array.item() for array in found]
 
     return Pane(
         name,
         start,
-        Tally(*part("tally", [item.name for item in fields(Tally)])),  # type: ignore[arg-type]
-        Sample(*part("sample", [item.name for item in fields(Sample)])),  # type: ignore[arg-type]
+        Tally(*part("tally", [item.name for item in fields(Tally)])),
+        Sample(*part("sample", [item.name for item in fields(Sample)])),
     )

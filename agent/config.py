@@ -36,6 +36,9 @@ Duration = Annotated[float, BeforeValidator(seconds), Field(gt=0, allow_inf_nan=
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,62}$")]
 
 
+MOST_PANES = 1000
+
+
 class Strict(BaseModel):
     """A closed, frozen part of a configuration."""
 
@@ -128,6 +131,8 @@ class WindowsConfig(Strict):
             raise ValueError("pane must be a whole number of seconds")
         if self.short % self.pane or self.long % self.pane:
             raise ValueError("short and long must be whole multiples of pane")
+        if self.long / self.pane > MOST_PANES:
+            raise ValueError(f"long may be at most {MOST_PANES} panes: every one of them is kept")
         return self
 
 
@@ -161,7 +166,7 @@ class ExportersConfig(Strict):
 class EncodingConfig(Strict):
     """How texts are encoded: how many at once, on how many threads, on which device."""
 
-    batch: int = Field(64, ge=1, le=4096)
+    batch: int = Field(64, ge=1, le=512)
     threads: int = Field(0, ge=0, description="0: all cores.")
     device: Literal["auto", "cpu", "gpu"] = Field("auto", description="gpu: fail rather than use the CPU.")
 

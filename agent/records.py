@@ -7,7 +7,7 @@ import math
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeGuard
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -19,6 +19,7 @@ class Reason(StrEnum):
     NOT_JSON = "not_json"
     NOT_AN_OBJECT = "not_an_object"
     TOO_LARGE = "too_large"
+    MALFORMED_ROW = "malformed_row"
     LABEL_ONLY = "label_only"
     NO_TEXT = "no_text"
     TEXT_NOT_STRING = "text_not_string"
@@ -106,7 +107,7 @@ def from_fields(fields: Mapping[str, object], expected: Expected, position: str,
     return Record(
         id=_id(fields.get("id")) or position,
         text=_text(fields["text"]),
-        time=_time(fields.get("time"), arrival),
+        time=_time(fields.get("time", fields.get("timestamp")), arrival),
         pair=_string(fields.get("text_pair")),
         slice=_string(fields.get(expected.slice_field)),
         prediction=_class(fields.get("prediction"), expected),
@@ -217,12 +218,13 @@ def _numbers(value: object, width: int, reasons: tuple[Reason, Reason, Reason]) 
     numbers: Sequence[object] = value if isinstance(value, list) else ()
     if len(numbers) != width:
         raise RejectedError(wrong_width)
-    if not all(map(_usable, numbers)):
+    usable = tuple(float(number) for number in numbers if _usable(number))
+    if len(usable) != width:
         raise RejectedError(not_finite)
-    return tuple(float(number) for number in numbers)  # type: ignore[arg-type]
+    return usable
 
 
-def _usable(number: object) -> bool:
+def _usable(number: object) -> TypeGuard[float]:
     """Whether it is a number that float32 holds: a larger one turns scores into NaN."""
     return isinstance(number, int | float) and not isinstance(number, bool) and -_LARGEST <= number <= _LARGEST
 

@@ -33,7 +33,8 @@ class Slices:
         """
         if not tag:
             return UNTAGGED
-        short = tag[:LONGEST]
+        # A tag is shown in terminals: what is not printable, such as an escape sequence, is not shown as it came.
+        short = "".join(letter if letter.isprintable() else "?" for letter in tag[:LONGEST])
         if short not in self._known:
             if len(self._known) >= self._most:
                 return OTHER

@@ -63,23 +63,24 @@ class State:
         records = [batch.records[row] for row in kept]
         counted = scored if len(kept) == len(lost) else scored.take(kept)
         panes = self._summary.panes(records, [self.slices.name(record.slice) for record in records], counted)
-        if panes:
-            self.windows.add(panes, max(record.time for record in records))
+        self.windows.add(panes)
         self._ledger.settle(counted, panes, Counter(reason for reason in lost if reason))
 
     def _loss(self, record: Record, finite: np.bool_) -> Reason | None:
         """Why this scored record is in no pane, if it is in none."""
         if not finite:
             return Reason.LOGITS_NOT_FINITE
-        return Reason.LATE if self.windows.late(record.time) else None
+        return None if self.windows.admit(record.time) else Reason.LATE
 
     def resume(self) -> None:
         """Say again what was last said of the panes just restored, so that a restart leaves no gap."""
         self._reports = {(report.slice, report.window): report for report in self.windows.newest()}
 
     def close_windows(self, *, finished: bool = False) -> list[WindowReport]:
-        """Windows of the panes that are over, oldest first; all of them if the stream has finished."""
-        closed = self.windows.close(finished=finished)
+        """Windows of the panes that are over, oldest first; if the stream has finished, also of the open ones."""
+        closed = self.windows.close()
+        if finished:
+            closed += self.windows.finish()
         self._reports.update({(report.slice, report.window): report for report in closed})
         return closed
 

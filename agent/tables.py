@@ -169,17 +169,25 @@ def write_table(path: Path, columns: Mapping[str, NDArray[np.generic] | Sequence
         raise UsageError(f"{path}: cannot be written: {error}") from error
 
 
-def rows(path: Path, start: int, size: int = 1024) -> Iterator[list[dict[str, object]]]:
-    """The rows of a Parquet or CSV table from row `start` on, in pieces, without holding the whole file.
+def rows(path: Path, start: int, size: int = 1024) -> Iterator[dict[str, object] | None]:
+    """The rows of a Parquet or CSV table from number `start` on, without holding the whole file.
+
+    None stands for a CSV row of another width than the first.
 
     UsageError, after the rows before it, where the file is damaged. A cell that should be a list stays as it is.
     """
-    skipped = 0
+    malformed: list[None] = []
+    ahead = start
     try:
-        for batch in _batches(path, size):
-            if skipped + batch.num_rows > start:
-                yield [_row(row) for row in _plain(batch).to_pylist()[max(start - skipped, 0) :]]
-            skipped += batch.num_rows
+        for batch in _batches(path, size, malformed):
+            # The reader only says that it left rows out of this piece, not where: they come first.
+            yield from malformed[ahead:]
+            ahead = max(0, ahead - len(malformed))
+            malformed.clear()
+            if ahead < batch.num_rows:
+                yield from map(_row, _plain(batch.slice(ahead)).to_pylist())
+            ahead = max(0, ahead - batch.num_rows)
+        yield from malformed[ahead:]
     except (OSError, ValueError, pa.ArrowException) as error:
         raise _unreadable(path, error) from error
 
@@ -207,15 +215,23 @@ def _unreadable(path: Path, error: Exception) -> UsageError:
     return UsageError(f"{path}: cannot be read as {path.suffix[1:]}: {complaint}")
 
 
-def _batches(path: Path, size: int) -> Iterator[pa.RecordBatch]:
+def _batches(path: Path, size: int, malformed: list[None]) -> Iterator[pa.RecordBatch]:
+    """Pieces of the file; a None is put into `malformed` for each CSV row that is left out."""
+
+    def leave_out(_: object) -> str:
+        malformed.append(None)
+        return "skip"
+
     if path.suffix == ".parquet":
         with parquet.ParquetFile(path) as file:
             yield from file.iter_batches(batch_size=size)
     else:
         # The first piece would decide on the type of a column that is not ours, and a later one not fit it.
-        with csv.open_csv(path, _CSV_PIECES, _CSV_LINES, _as_written(COLUMNS)) as reader:
+        lines = csv.ParseOptions(newlines_in_values=True, invalid_row_handler=leave_out)
+        with csv.open_csv(path, _CSV_PIECES, lines, _as_written(COLUMNS)) as reader:
             types = _as_written((*COLUMNS, *reader.schema.names))
-        with csv.open_csv(path, _CSV_PIECES, _CSV_LINES, types) as reader:
+        malformed.clear()
+        with csv.open_csv(path, _CSV_PIECES, lines, types) as reader:
             yield from reader
 
 

@@ -47,18 +47,23 @@ class Windows:
         """Every pane kept, by (slice, start)."""
         return self._panes
 
-    def late(self, time: float) -> bool:
-        """Whether the pane of this moment is sealed."""
-        return time < self._sealed
+    def admit(self, time: float) -> bool:
+        """Whether the pane of this moment still takes records; if so, time has moved on to it.
 
-    def add(self, panes: Iterable[Pane], newest: float) -> None:
-        """Merge panes in; `newest` is the latest record time among them."""
+        Asked record by record, so that how records are cut into batches changes nothing.
+        """
+        if time < max(self._sealed, self._over()):
+            return False
+        self._newest = max(self._newest, time)
+        return True
+
+    def add(self, panes: Iterable[Pane]) -> None:
+        """Merge the panes of admitted records in."""
         for pane in panes:
             key = (pane.slice, pane.start)
             present = self._panes.get(key)
             self._panes[key] = pane if present is None else present.merge(pane)
             self._changed.add(key)
-        self._newest = max(self._newest, newest)
 
     def restore(self, panes: Iterable[Pane], sealed_until: int) -> None:
         """Take up the panes and the seal of an earlier run."""
@@ -71,32 +76,36 @@ class Windows:
         self._changed.clear()
         return changed
 
-    def close(self, *, finished: bool = False) -> list[WindowReport]:
-        """Seal what is over, everything if the stream has finished, and report the windows that end there."""
-        over = self._over(finished=finished)
+    def close(self) -> list[WindowReport]:
+        """Seal the panes that are over, and report the windows that end with them."""
+        over = self._over()
         if over <= self._sealed:
             return []
-        over_now = [(start + self._length, name) for name, start in self._panes if self._sealed <= start < over]
-        reports = [report for end, name in sorted(over_now) for report in self._reports(name, end)]
+        ended = self._ending(self._sealed, over)
         self._sealed = over
         self._expire()
-        self._thin({name for _, name in over_now})
-        return reports
+        self._thin({report.slice for report in ended})
+        return ended
+
+    def finish(self) -> list[WindowReport]:
+        """The windows that end with the panes still open. Nothing is sealed: the stream may yet go on."""
+        return self._ending(self._sealed, float("inf"))
+
+    def _ending(self, since: int, until: float) -> list[WindowReport]:
+        """The windows of the panes with since <= start < until, oldest first."""
+        panes = sorted((start, name) for name, start in self._panes if since <= start < until)
+        return [report for start, name in panes for report in self._reports(name, start + self._length)]
+
+    def _over(self) -> int:
+        """The end of the newest pane that takes no more records, by the records seen."""
+        if self._newest == float("-inf"):
+            return 0
+        return int((self._newest - self._lateness) // self._length) * self._length
 
     def newest(self) -> list[WindowReport]:
         """The windows that end with each slice's newest sealed pane: what was last said of it."""
         ends = {name: start + self._length for name, start in sorted(self._panes) if start < self._sealed}
         return [report for name, end in ends.items() for report in self._reports(name, end)]
-
-    def _over(self, *, finished: bool) -> int:
-        """The end of the newest pane that takes no more records."""
-        if not self._panes:
-            return 0
-        if finished:
-            return max(start for _, start in self._panes) + self._length
-        if self._newest == float("-inf"):
-            return 0
-        return int((self._newest - self._lateness) // self._length) * self._length
 
     def _reports(self, name: str, end: int) -> Iterator[WindowReport]:
         """The short and the long window of a slice that end there."""

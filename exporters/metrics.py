@@ -73,7 +73,7 @@ METRICS: tuple[Metric, ...] = (
         "gauge",
         NO_LABELS,
         lambda report: {NO_LABELS: report.ready},
-        "1 when records can be scored, 0 while the reference or the source is missing. Same as /readyz.",
+        "1 while the agent reads records, 0 before the first and after the last. Same as /readyz.",
     ),
     Scalar(
         "leadline_heartbeat_timestamp_seconds",

@@ -86,7 +86,7 @@ class Pages:
         """200 once records can be scored."""
         if self.latest().ready:
             return PlainTextResponse("ready\n")
-        return PlainTextResponse("not ready: waiting for the reference or the source\n", status_code=503)
+        return PlainTextResponse("not ready: no records are being read\n", status_code=503)
 
 
 def _encode(registry: Collector, accept: str) -> tuple[bytes, str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -36,9 +37,19 @@ def write_facts(path: Path | None, facts: Mapping[str, Any]) -> None:
     if path is None:
         return
     try:
-        path.write_text(json.dumps(facts, indent=2) + "\n", encoding="utf-8")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(_known(facts), indent=2, allow_nan=False) + "\n", encoding="utf-8")
     except OSError as error:
         raise UsageError(f"{path}: cannot be written: {error}") from error
+
+
+def _known(value: Any) -> Any:  # noqa: ANN401 - walks any JSON-like value
+    """The same facts with null for what is not known: JSON has no NaN."""
+    if isinstance(value, dict):
+        return {key: _known(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_known(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 class Bars:

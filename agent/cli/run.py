@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import signal
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import asdict
 from pathlib import Path
 from threading import Event
@@ -13,6 +13,7 @@ import structlog
 import typer
 
 from agent.assembly import assemble
+from agent.checkpoints import held_alone
 from agent.cli.output import JsonFile, write_facts
 from agent.cli.windows import WindowLines
 from agent.config import RunConfig, load_config
@@ -37,7 +38,7 @@ def run(
     """
     checked = load_config(config, RunConfig)
     configure_logs()
-    with stopping() as stop:
+    with stopping() as stop, held_alone(checked.state.path) if checked.state else nullcontext():
         agent = assemble(checked, stop)
         report, closed = run_agent(agent, checked, stop)
     write_facts(json, _facts(report, closed))
@@ -63,7 +64,12 @@ def run_agent(
 
     server = config.exporters.prometheus
     with serving(latest, server.host, server.port) as served:
-        log.info("started", reference=agent.reference.id, metrics=f"{served.url}/metrics")
+        log.info(
+            "started",
+            resumed_at=dict(agent.state.positions),
+            reference=agent.reference.id,
+            metrics=f"{served.url}/metrics",
+        )
         agent.run(Listeners(publish=latest.set, closed=on_closed), stop)
         before_end(served.url)
     log.info("stopped", **_counts(latest()))

@@ -6,6 +6,7 @@ restarts; standard input cannot be read twice, so what a crash held in flight is
 
 from __future__ import annotations
 
+import hashlib
 import time
 from collections import Counter
 from dataclasses import dataclass, replace
@@ -14,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agent.errors import UsageError
-from agent.records import Batch, Expected, Record, RejectedError, from_fields, parse
+from agent.records import Batch, Expected, Reason, Record, RejectedError, from_fields, parse
 from agent.sources.lines import descriptor_lines, file_lines
 from agent.sources.pace import Pace
 from agent.tables import FORMATS, rows
@@ -23,12 +24,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from agent.config import FileSourceConfig
-    from agent.records import Reason
 
 STDIN = Path("-")
 PARTITION = "file"
-# A row of the file: a line, the fields of a table's row, or None for "nothing came yet".
-Row = bytes | dict[str, object] | None
+# A line, the fields of a table's row, or why a row has none.
+Row = bytes | dict[str, object] | Reason
 
 
 @dataclass(frozen=True)
@@ -55,6 +55,7 @@ class FileSource:
         self._pace = Pace(config.rate, timing.monotonic, timing.wait)
         self._position = 0
         self._rows = self._from(0)
+        self._damage: UsageError | None = None
 
     def seek(self, positions: Mapping[str, int]) -> None:
         """Go on from the row number in `positions`, or from the first row."""
@@ -68,20 +69,22 @@ class FileSource:
         """The next rows as records, at the configured rate. UsageError if the file is damaged there."""
         records: list[Record] = []
         rejected: Counter[Reason] = Counter()
-        allowed = self._pace.allow(self._size)
+        if self._damage:
+            raise self._damage
         ended = False
-        for _ in range(allowed):
-            try:
+        try:
+            for _ in range(self._pace.allow(self._size)):
                 row = next(self._rows)
-            except StopIteration:
-                ended = True
-                break
-            if row is None:
-                break
-            self._take(row, records, rejected)
+                if row is None:
+                    break
+                self._take(row, records, rejected)
+        except StopIteration:
+            ended = True
+        except UsageError as error:
+            self._damage = error  # raised by the next read, so that the rows before it are kept
         return Batch(tuple(records), rejected, {PARTITION: self._position}, ended=ended)
 
-    def _take(self, row: bytes | dict[str, object], records: list[Record], rejected: Counter[Reason]) -> None:
+    def _take(self, row: Row, records: list[Record], rejected: Counter[Reason]) -> None:
         self._position += 1
         if isinstance(row, bytes) and not row.strip():
             return
@@ -90,7 +93,9 @@ class FileSource:
         except RejectedError as error:
             rejected[error.reason] += 1
 
-    def _record(self, row: bytes | dict[str, object]) -> Record:
+    def _record(self, row: Row) -> Record:
+        if isinstance(row, Reason):
+            raise RejectedError(row)
         position, arrival = f"{PARTITION}:{self._position}", self._timing.epoch()
         if isinstance(row, bytes):
             record = parse(row, self._expected, position, arrival)
@@ -101,7 +106,7 @@ class FileSource:
             return replace(record, id=f"{record.id}@{position}", time=arrival)
         return record
 
-    def _from(self, start: int) -> Iterator[Row]:
+    def _from(self, start: int) -> Iterator[Row | None]:
         """The rows from number `start` on, over and over in a loop."""
         if self._config.path == STDIN:
             return descriptor_lines(0, self._expected.most_bytes)
@@ -122,12 +127,27 @@ class FileSource:
         path = self._config.path
         if path.suffix == ".jsonl":
             return islice(file_lines(path, self._expected.most_bytes), start, None)
-        return (_native(row) for batch in rows(path, start) for row in batch)
+        return map(_native, rows(path, start))
 
 
-def _native(row: dict[str, object]) -> dict[str, object]:
-    """A table's row under the native record's field names; cells that are empty are fields that are absent."""
-    fields = {name: value for name, value in row.items() if value is not None}
-    if "timestamp" in fields:
-        fields["time"] = fields.pop("timestamp")
-    return fields
+def _native(row: dict[str, object] | None) -> Row:
+    """A table's row as native fields: cells that are empty are fields that are absent."""
+    if row is None:
+        return Reason.MALFORMED_ROW
+    return {name: value for name, value in row.items() if value is not None}
+
+
+def fingerprint(path: Path) -> str:
+    """What tells a file from another one of its name: a digest of its beginning, which appending leaves as it is.
+
+    The first line of JSON Lines, the first two of CSV (the first alone are names), 4 KiB of Parquet.
+    """
+    if path == STDIN:
+        return "standard input"
+    try:
+        with path.open("rb") as stream:
+            start = stream.read(4096) if path.suffix == ".parquet" else stream.readline()
+            start += stream.readline() if path.suffix == ".csv" else b""
+    except OSError as error:
+        raise UsageError(f"source.file.path: {path} cannot be read: {error}") from error
+    return hashlib.sha256(start).hexdigest()[:16]

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.checkpoints import Checkpoints, pack, unpack
+from agent.checkpoints import Checkpoints, held_alone, pack, unpack
 from agent.errors import ArtefactError, LeadlineError, ServiceError, UsageError
 from agent.panes import Pane, Tally
 from agent.records import Batch, Record
@@ -368,4 +368,23 @@ def test_traffic_cannot_break_a_save(
     restored = new_state(slices=9)
     opened(tmp_path / "state.db").restore(restored)
     assert held(restored) == held(state)
-    assert restored.slices.known == names
+    assert restored.slices.known == ("it's; DROP TABLE panes", "null ? byte", "🐟", "?")
+
+
+def test_a_state_has_one_agent_at_a_time(tmp_path: Path) -> None:
+    """A second agent on the same state is turned away while the first one lives, and welcome afterwards."""
+    path = tmp_path / "state.db"
+    with held_alone(path), pytest.raises(UsageError, match="another agent is using"), held_alone(path):
+        pytest.fail("two agents held one state")
+    with held_alone(path):
+        pass
+
+
+def test_a_stranger_s_database_is_left_alone(opened: Callable[..., Checkpoints], tmp_path: Path) -> None:
+    """A database that Leadline did not make is refused, and nothing is written to it."""
+    path = tmp_path / "customers.db"
+    execute(path, "CREATE TABLE customers (name TEXT)")
+    before = path.read_bytes()
+    with pytest.raises(UsageError, match="somebody else's database"):
+        opened(path)
+    assert path.read_bytes() == before

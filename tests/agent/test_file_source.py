@@ -14,7 +14,7 @@ from agent.config import FileSourceConfig
 from agent.errors import UsageError
 from agent.records import Expected, Reason, Record
 from agent.sources import lines
-from agent.sources.file import STDIN, FileSource, Timing
+from agent.sources.file import STDIN, FileSource, Timing, fingerprint
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -275,7 +275,7 @@ def test_a_rate_is_kept(written: Callable[..., Path]) -> None:
 
 
 DAMAGE = {
-    "csv": (lambda content: content + b"only,two\n", "CSV parse error"),
+    "csv": (lambda content: content.replace(b"\n", b"\n\xff", 1), "In CSV column #0: CSV conversion error"),
     "parquet": (lambda content: content[: len(content) // 2], "Parquet magic bytes not found"),
 }
 
@@ -289,7 +289,44 @@ def test_a_damaged_table_is_a_plain_error(written: Callable[..., Path], suffix: 
     with pytest.raises(UsageError) as caught:
         drained(source_of(path))
     assert str(caught.value).startswith(f"{path}: cannot be read as {suffix}: {complaint}")
-    assert "only,two" not in str(caught.value)
+
+
+def test_a_csv_row_of_another_width_costs_that_row_only(written: Callable[..., Path]) -> None:
+    """It is counted as malformed; the rows around it are records, and no restart meets it again."""
+    path = written("csv")
+    lines = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(b"".join([*lines[:9], b"only,two\n", *lines[9:]]))
+    batches = drained(source_of(path))
+    assert len(records_in(batches)) == 20
+    assert sum(batch.rejected[Reason.MALFORMED_ROW] for batch in batches) == 1
+    assert batches[-1].positions == {"file": 21}
+
+
+def test_the_rows_before_damage_are_kept(written: Callable[..., Path]) -> None:
+    """A file that ends in damage gives the rows before it first, and the error with the next read."""
+    path = written("csv")
+    source = source_of(path)
+    source._rows = iter_then_fail(path)
+    assert source.read().received == 2
+    with pytest.raises(UsageError, match="damaged"):
+        source.read()
+
+
+def iter_then_fail(path: Path) -> Iterator[bytes]:
+    """Two rows, then what a reader says of a damaged file."""
+    yield from [b'{"text": "a", "logits": [1, 2]}'] * 2
+    raise UsageError(f"{path}: damaged")
+
+
+def test_a_fingerprint_stays_while_a_file_grows(written: Callable[..., Path]) -> None:
+    """Appending leaves it as it is; another file under the same name has another one."""
+    for suffix in ("jsonl", "csv"):
+        path = written(suffix)
+        before = fingerprint(path)
+        path.write_bytes(path.read_bytes() * 2)
+        assert fingerprint(path) == before
+        path.write_bytes(b"another\nfile\n")
+        assert fingerprint(path) != before
 
 
 def test_a_table_damaged_inside_is_a_plain_error(written: Callable[..., Path]) -> None:

@@ -16,7 +16,7 @@ from agent.errors import UsageError
 from agent.tables import Table, read_table, rows, write_table
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
     from pathlib import Path
 
 LABELS = ("negative", "positive")
@@ -219,10 +219,20 @@ def test_rows_come_in_pieces_from_any_row_on(tmp_path: Path, suffix: str) -> Non
     path = tmp_path / f"t.{suffix}"
     write_table(path, {"id": [f"{row:02}" for row in range(25)], "logits": [[row, 1.0] for row in range(25)]})
 
-    def ids(pieces: Sequence[list[dict[str, object]]]) -> list[object]:
-        return [row["id"] for piece in pieces for row in piece]
-
     for start in (0, 1, 10, 24, 25, 99):
-        pieces = list(rows(path, start, size=10))
-        assert ids(pieces) == [f"{row:02}" for row in range(start, 25)]
-    assert next(iter(rows(path, 3)))[0]["logits"] == [3.0, 1.0]
+        found = [row["id"] if row else None for row in rows(path, start, size=10)]
+        assert found == [f"{row:02}" for row in range(start, 25)]
+    first = next(rows(path, 3))
+    assert first is not None
+    assert first["logits"] == [3.0, 1.0]
+
+
+def test_a_csv_row_of_another_width_is_none(tmp_path: Path) -> None:
+    """It takes a number of its own, so that streaming from any row on gives what streaming from the first gave."""
+    path = tmp_path / "t.csv"
+    path.write_text("id,text\n1,a\nonly\n2,b\n3,c,d,e\n4,f\n", encoding="utf-8")
+    whole = list(rows(path, 0))
+    assert [row["id"] for row in whole if row] == ["1", "2", "4"]
+    assert whole.count(None) == 2
+    for start in range(7):
+        assert list(rows(path, start)) == whole[start:]

@@ -170,7 +170,7 @@ def test_readiness_follows_the_report(agent: Agent, address: Address) -> None:
     agent.report = replace(agent.report, ready=False)
     answer = get(address, "/readyz")
     assert (answer.status, answer.headers.get_content_type()) == (503, "text/plain")
-    assert answer.body == b"not ready: waiting for the reference or the source\n"
+    assert answer.body == b"not ready: no records are being read\n"
 
 
 @pytest.mark.parametrize("path", ["metrics", "livez", "readyz"])
