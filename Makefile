@@ -1,24 +1,26 @@
-# Everything lives in .venv; uv makes it where uv is installed, plain Python and pip where it is not.
+# Everything lives in .venv (with RUNTIME=gpu, in .venv-gpu); uv makes it where uv is installed, plain Python and pip where it is not.
 PYTHON ?= python3
-BIN := .venv/bin
-UV := $(shell command -v uv 2>/dev/null)
 RUNTIME ?= cpu
+# onnxruntime and onnxruntime-gpu must not be installed together: each runtime has an environment of its own.
+VENV := .venv$(patsubst %,-%,$(filter-out cpu,$(RUNTIME)))
+BIN := $(VENV)/bin
+UV := $(shell command -v uv 2>/dev/null)
 
 .PHONY: demo test lint bench rivals lock latest metrics clean
 
-demo: .venv/$(RUNTIME).stamp ## run the whole path on real text, about a minute after installation
+demo: $(VENV)/$(RUNTIME).stamp ## run the whole path on real text, about a minute after installation
 	$(BIN)/leadline demo
 
-test: .venv/test.stamp ## run every test
+test: $(VENV)/test.stamp ## run every test
 	$(BIN)/python -m pytest
 
-lint: .venv/dev.stamp ## style, types and the direction of imports
+lint: $(VENV)/dev.stamp ## style, types and the direction of imports
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-bench: .venv/$(RUNTIME).stamp ## the benchmarks behind the figures in docs/benchmarks/
+bench: $(VENV)/$(RUNTIME).stamp ## the benchmarks behind the figures in docs/benchmarks/
 	$(BIN)/python benchmarks/speed.py
 	$(BIN)/python benchmarks/knn.py
 	$(BIN)/python benchmarks/ood.py
@@ -29,7 +31,7 @@ rivals: ## speed beside sentence-transformers and pytorch-ood, which bring torch
 	.venv-rivals/bin/pip install --quiet --no-deps --no-build-isolation --editable .
 	.venv-rivals/bin/python benchmarks/speed.py --rivals
 
-metrics: .venv/$(RUNTIME).stamp ## regenerate docs/METRICS.md
+metrics: $(VENV)/$(RUNTIME).stamp ## regenerate docs/METRICS.md
 	$(BIN)/python -m exporters.metrics > docs/METRICS.md
 
 latest: ## test against the newest versions of every dependency, in a separate environment
@@ -38,18 +40,18 @@ latest: ## test against the newest versions of every dependency, in a separate e
 	.venv-latest/bin/python -m pytest
 
 clean: ## remove what the targets above made
-	rm -rf .venv .venv-latest .venv-rivals demo
+	rm -rf .venv .venv-gpu .venv-latest .venv-rivals demo
 
 # One environment, installed in layers: each set of requirements is hashed, and each stamp says that it is in.
-.venv/%.stamp: requirements/%.txt pyproject.toml
-	@echo "Installing requirements/$*.txt into .venv"
+$(VENV)/%.stamp: requirements/%.txt pyproject.toml
+	@echo "Installing requirements/$*.txt into $(VENV)"
 ifdef UV
-	@test -x $(BIN)/python || $(UV) venv --quiet --seed --python '>=3.11' .venv
+	@test -x $(BIN)/python || $(UV) venv --quiet --seed --python '>=3.11' $(VENV)
 	@$(UV) pip install --quiet --python $(BIN)/python --require-hashes --requirement requirements/$*.txt
 	@$(UV) pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation --editable .
 else
-	@test -x $(BIN)/pip || $(PYTHON) -m venv .venv || { \
-	  echo "Python could not make .venv: on Debian or Ubuntu, apt install python3-venv"; rm -rf .venv; exit 1; }
+	@test -x $(BIN)/pip || $(PYTHON) -m venv $(VENV) || { \
+	  echo "Python could not make $(VENV): on Debian or Ubuntu, apt install python3-venv"; rm -rf $(VENV); exit 1; }
 	@$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes --requirement requirements/$*.txt
 	@$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 endif

@@ -86,6 +86,14 @@ class DetectorsConfig(Strict):
     bank: int = Field(50_000, ge=1, description="Most rows kept for the nearest-neighbour search.")
 
 
+class EncodingConfig(Strict):
+    """How texts are encoded: how many at once, on how many threads, on which device."""
+
+    batch: int = Field(64, ge=1, le=512)
+    threads: int = Field(0, ge=0, description="0: all cores.")
+    device: Literal["auto", "cpu", "gpu"] = Field("auto", description="gpu: fail rather than use the CPU.")
+
+
 class FitConfig(Strict):
     """`leadline fit`: what to freeze into a reference."""
 
@@ -94,6 +102,7 @@ class FitConfig(Strict):
     source: SourceTables
     domains: dict[Name, Path] = Field(default_factory=dict, description="Labelled reference domains.")
     detectors: DetectorsConfig = DetectorsConfig()
+    encoding: EncodingConfig = EncodingConfig()
 
 
 class FileSourceConfig(Strict):
@@ -161,14 +170,6 @@ class ExportersConfig(Strict):
     """What leaves the agent."""
 
     prometheus: PrometheusConfig = PrometheusConfig()
-
-
-class EncodingConfig(Strict):
-    """How texts are encoded: how many at once, on how many threads, on which device."""
-
-    batch: int = Field(64, ge=1, le=512)
-    threads: int = Field(0, ge=0, description="0: all cores.")
-    device: Literal["auto", "cpu", "gpu"] = Field("auto", description="gpu: fail rather than use the CPU.")
 
 
 class RunConfig(Strict):

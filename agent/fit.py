@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Protocol
 
+from agent.encoder.session import Runtime
 from agent.errors import UsageError
 from agent.freeze import SOURCE, Fitted, Split, freeze
 from agent.head import check_head, read_head, train_head
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from agent.config import FitConfig, ModelConfig
+    from agent.config import FitConfig
     from agent.encoder import Encoder
     from agent.labelled import Labelled
     from agent.reference import Reference
@@ -41,7 +42,7 @@ def fit(config: FitConfig, encoder: Encoder, bundle: Path, progress: Progress) -
     wherever it can be.
     """
     tables = read_tables(config)
-    task, head = open_task(config.model)
+    task, head = open_task(config)
     _check_head(config, head, tables["train"].items.features, tables["train"].items.logits)
     embedded = {name: _embed(name, table, encoder, progress) for name, table in tables.items()}
     if task is None:
@@ -85,12 +86,16 @@ def _embed(name: str, table: Labelled, encoder: Encoder, progress: Progress) -> 
     return encoder.encode(items.texts, items.pairs, on_progress=lambda done: progress(name, done, total)).embedding
 
 
-def open_task(model: ModelConfig) -> tuple[TaskModel | None, Head | None]:
+def open_task(config: FitConfig) -> tuple[TaskModel | None, Head | None]:
     """The task model and the head that the configuration names; no task model where the head is trained here."""
+    model = config.model
     if model.outputs == "head":
         return None, None
     head = None if model.head is None else read_head(model.head, len(model.labels))
-    return GivenTask() if model.path is None else OnnxTask.load(model.path, len(model.labels)), head
+    if model.path is None:
+        return GivenTask(), head
+    runtime = Runtime(config.encoding.threads, config.encoding.device)
+    return OnnxTask.load(model.path, len(model.labels), runtime), head
 
 
 def _train(tables: Mapping[str, Labelled], embedded: Mapping[str, NDArray[np.float32]]) -> Head:

@@ -26,7 +26,6 @@ from agent.sources.file import FileSource, Timing
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from agent.config import ModelConfig
     from agent.reference import Reference
 
 Finding = tuple[str, "str | LeadlineError"]
@@ -74,9 +73,9 @@ def _found(subject: str, probe: Callable[[], str]) -> Finding:
 def _check_fit(path: Path) -> Iterator[Finding]:
     config = load_config(path, FitConfig)
     yield "configuration", f"fits a reference for {config.model.name}"
-    yield _found("encoder", lambda: _describe(Encoder.load(config.encoder)))
+    yield _found("encoder", lambda: _describe(Encoder.load(config.encoder, device=config.encoding.device)))
     if config.model.outputs != "head":
-        yield _found("task model", lambda: _task(config.model))
+        yield _found("task model", lambda: _task(config))
     yield _found(
         "tables", lambda: ", ".join(f"{name} {len(table):,}" for name, table in read_tables(config).items())
     )
@@ -99,8 +98,9 @@ def _describe(encoder: Encoder) -> str:
     return f"{encoder.name}, {encoder.dimension} dimensions, on {encoder.provider}"
 
 
-def _task(model: ModelConfig) -> str:
-    _, head = open_task(model)
+def _task(config: FitConfig) -> str:
+    model = config.model
+    _, head = open_task(config)
     what = "outputs come with the tables" if model.path is None else f"runs {model.path}"
     return f"{what}, {'no head given' if head is None else f'head {model.head}'}"
 

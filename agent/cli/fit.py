@@ -31,7 +31,7 @@ def fit(
     """
     checked = load_config(config, FitConfig)
     check_place(out)
-    encoder = Encoder.load(checked.encoder)
+    encoder = Encoder.load(checked.encoder, threads=checked.encoding.threads, device=checked.encoding.device)
     with bars() as progress:
         reference = fit_reference(checked, encoder, out, progress)
     save_reference(reference, out)

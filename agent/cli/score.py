@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import numpy as np
 import typer
@@ -27,13 +27,17 @@ if TYPE_CHECKING:
 SUFFIXES = {".parquet", ".csv", ".jsonl"}
 
 
-def score(
+def score(  # noqa: PLR0913, PLR0917 - the options of a command
     reference: Annotated[Path, typer.Argument(help="A reference that `leadline fit` wrote.")],
     table: Annotated[Path, typer.Argument(help="Items to score: .parquet, .csv or .jsonl with a `text` column.")],
     out: Annotated[Path, typer.Option(help="Table to write: .parquet, .csv or .jsonl.")],
     encoder: Annotated[
         Path | None, typer.Option(help="Where the reference's encoder is now, if it moved.")
     ] = None,
+    threads: Annotated[int, typer.Option(min=0, help="Threads of the encoder; 0 means every core.")] = 0,
+    device: Annotated[
+        Literal["auto", "cpu", "gpu"], typer.Option(help="gpu fails rather than use the CPU.")
+    ] = "auto",
     json: JsonFile = None,
 ) -> None:
     """Score every item of a table: prediction, confidence, and each detector's score and p-value.
@@ -43,7 +47,8 @@ def score(
     if out.suffix not in SUFFIXES:  # now rather than after the scoring
         raise UsageError(f"{out}: not a table Leadline writes: the name must end in {FORMATS}")
     loaded = load_reference(reference)
-    scorer = Scorer(loaded, open_inference(loaded, reference, encoder, EncodingConfig()))
+    encoding = EncodingConfig(threads=threads, device=device)
+    scorer = Scorer(loaded, open_inference(loaded, reference, encoder, encoding))
     items = read_table(table)
     with bars() as progress:
         columns = score_table(scorer, items, lambda done: progress("score", done, len(items)))
