@@ -35,6 +35,7 @@ COLUMNS = (
 )
 LISTS = ("logits", "probabilities", "features")
 FORMATS = ".parquet, .csv or .jsonl"
+SUFFIXES = frozenset({".parquet", ".csv", ".jsonl"})
 
 
 @dataclass(frozen=True)
@@ -152,10 +153,15 @@ def read_table(path: Path) -> Table:
     return Table(path, data)
 
 
+def check_output(path: Path) -> None:
+    """UsageError unless the name says in which format to write; ask before long work."""
+    if path.suffix not in SUFFIXES:
+        raise UsageError(f"{path}: not a table Leadline writes: the name must end in {FORMATS}")
+
+
 def write_table(path: Path, columns: Mapping[str, NDArray[np.generic] | Sequence[object]]) -> None:
     """Write the columns to Parquet, CSV or JSON Lines, by extension; UsageError if it cannot be written."""
-    if path.suffix not in _READERS:
-        raise UsageError(f"{path}: not a table Leadline writes: the name must end in {FORMATS}")
+    check_output(path)
     data = pa.table({name: pa.array(list(values)) for name, values in columns.items()})
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -11,20 +11,17 @@ from rich.table import Table
 
 from agent.cli.output import JsonFile, bars, console, write_facts
 from agent.config import EncodingConfig
-from agent.errors import UsageError
 from agent.inference import open_inference
 from agent.reference import load_reference
 from agent.score_table import score_table
 from agent.scorer import Scorer
-from agent.tables import FORMATS, read_table, write_table
+from agent.tables import check_output, read_table, write_table
 from detectors.calibration import OOD_P_VALUE
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from agent.reference import Reference
-
-SUFFIXES = {".parquet", ".csv", ".jsonl"}
 
 
 def score(  # noqa: PLR0913, PLR0917 - the options of a command
@@ -44,8 +41,7 @@ def score(  # noqa: PLR0913, PLR0917 - the options of a command
 
     Higher scores are more in-distribution. `ood` is true where the primary detector's p-value is 0.05 or less.
     """
-    if out.suffix not in SUFFIXES:  # now rather than after the scoring
-        raise UsageError(f"{out}: not a table Leadline writes: the name must end in {FORMATS}")
+    check_output(out)  # now rather than after the scoring
     loaded = load_reference(reference)
     encoding = EncodingConfig(threads=threads, device=device)
     scorer = Scorer(loaded, open_inference(loaded, reference, encoder, encoding))

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING
 
 from agent.errors import UsageError
 from agent.records import Batch, Expected, Reason, Record, RejectedError, from_fields, parse
-from agent.sources.lines import descriptor_lines, file_lines
+from agent.sources.lines import PIECE, descriptor_lines, file_lines
 from agent.sources.pace import Pace
-from agent.tables import FORMATS, rows
+from agent.tables import FORMATS, SUFFIXES, rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -46,7 +46,7 @@ class FileSource:
     def __init__(self, config: FileSourceConfig, expected: Expected, size: int, timing: Timing) -> None:
         if config.path != STDIN and not config.path.is_file():
             raise UsageError(f"source.file.path: {config.path}: no such file")
-        if config.path != STDIN and config.path.suffix not in {".jsonl", ".csv", ".parquet"}:
+        if config.path != STDIN and config.path.suffix not in SUFFIXES:
             raise UsageError(f"source.file.path: {config.path}: the name must end in {FORMATS}")
         self._config = config
         self._expected = expected
@@ -146,8 +146,8 @@ def fingerprint(path: Path) -> str:
         return "standard input"
     try:
         with path.open("rb") as stream:
-            start = stream.read(4096) if path.suffix == ".parquet" else stream.readline()
-            start += stream.readline() if path.suffix == ".csv" else b""
+            start = stream.read(4096) if path.suffix == ".parquet" else stream.readline(PIECE)
+            start += stream.readline(PIECE) if path.suffix == ".csv" else b""
     except OSError:
         return "nothing"  # the source itself says so, in its own words
     return hashlib.sha256(start).hexdigest()[:16]

@@ -117,8 +117,8 @@ def test_every_format_gives_the_same_records(written: Callable[..., Path], suffi
             id=f"{row:03}",
             text=str(fields["text"]),
             time=NOW - 3600 + 60 * row,
-            slice=fields["slice"],  # type: ignore[arg-type]
-            label=fields["label"],  # type: ignore[arg-type]
+            slice=fields["slice"],
+            label=fields["label"],
             logits=(row / 4, -1.5),
         )
         for row, fields in enumerate(ROWS)
