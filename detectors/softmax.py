@@ -19,6 +19,11 @@ def probabilities(logits: Matrix, temperature: float = 1.0) -> NDArray[np.float6
     return probability
 
 
+def confidences(logits: Matrix, temperature: float) -> NDArray[np.float64]:
+    """(n, 2) the largest probability of each row, as the model gives it and calibrated by this temperature."""
+    return np.stack([probabilities(logits, scale).max(axis=1) for scale in (1.0, temperature)], axis=1)
+
+
 def free_energy(logits: Matrix) -> Vector:
     """(n,) log-sum-exp of (n, C) logits."""
     powers, top = _powers(np.asarray(logits, np.float64))

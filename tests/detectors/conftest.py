@@ -1,4 +1,4 @@
-"""One labelled synthetic world, in which an unknown topic is visible to every detector."""
+"""Labelled synthetic worlds: one with an unknown topic that every detector sees, and those of many domains."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from hypothesis import settings
 from sklearn.linear_model import LogisticRegression
 
 from detectors.contract import Head, Outputs, Source
+from detectors.panel import LabelledDomain
 
 # The machines that run these tests are shared: a slow example is no failure.
 settings.register_profile("leadline", deadline=None, max_examples=60)
@@ -40,6 +41,34 @@ def unknown(rng: np.random.Generator, rows: int) -> tuple[np.ndarray, np.ndarray
     embedding = rng.normal(0, 0.15, (rows, EMBEDDING))
     embedding[:, -1] += 1
     return embedding, features
+
+
+class World:
+    """Domains whose classes lie along directions that they share for the most part, unit embeddings of size 8."""
+
+    def __init__(self, seed: int, classes: int = 2) -> None:
+        self._rng = np.random.default_rng(seed)
+        self._centres = self._rng.normal(0, 0.9, (classes, 8))
+
+    def domain(self, rows: int = 120, prior: np.ndarray | None = None) -> LabelledDomain:
+        """A new domain, its classes as often as `prior` says or about alike."""
+        rng, (classes, width) = self._rng, self._centres.shape
+        share = np.exp(rng.normal(0, 0.3, classes))
+        labels = rng.choice(classes, rows, p=share / share.sum() if prior is None else prior)
+        centres = self._centres + rng.normal(0, 0.3, (classes, width))
+        items = centres[labels] + rng.normal(0, 0.3, width) + 0.5 + rng.normal(size=(rows, width))
+        unit = items / np.linalg.norm(items, axis=1, keepdims=True)
+        return LabelledDomain(unit.astype(np.float32), labels, classes)
+
+    def domains(self, count: int, rows: int = 120) -> list[LabelledDomain]:
+        """So many new domains."""
+        return [self.domain(rows) for _ in range(count)]
+
+
+@pytest.fixture(scope="session")
+def new_world() -> type[World]:
+    """Makes worlds by seed and number of classes."""
+    return World
 
 
 @pytest.fixture(scope="session")
