@@ -6,13 +6,16 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from typing import TYPE_CHECKING
 
+from agent.bundle import load_reference
 from agent.checkpoints import Checkpoints, NoCheckpoints
+from agent.estimate_job import EstimateJob
+from agent.estimation import Estimator
 from agent.inference import open_inference
 from agent.items import Items
 from agent.ledger import Ledger
 from agent.loop import Clocks, Listeners, run
+from agent.no_estimates import NO_DOMAINS, NoEstimates
 from agent.records import Expected
-from agent.reference import load_reference
 from agent.report import ModelInfo
 from agent.scorer import Scorer
 from agent.slices import Slices
@@ -29,8 +32,9 @@ if TYPE_CHECKING:
     from agent.loop import RecordSource
     from agent.records import Batch
     from agent.reference import Reference
-    from agent.report import Report
+    from agent.report import DropEstimate, Report
     from agent.scorer import Scored
+    from agent.window_contents import Estimate, Window
 
 
 @dataclass(frozen=True)
@@ -42,18 +46,32 @@ class Agent:
     source: RecordSource
     score: Callable[[Batch], Scored]
     checkpoints: Checkpoints | NoCheckpoints
+    estimates: EstimateJob | NoEstimates
     clocks: Clocks
 
     def snapshot(self) -> Report:
         """What there is to say before the first record."""
-        return self.state.report(self.clocks.epoch(), ready=False)
+        return self.state.report(self.clocks.epoch(), ready=False, estimation=self.estimates.latest)
 
     def run(self, listeners: Listeners, stop: Event) -> None:
         """Run until `stop` is set or the source has ended."""
-        run(self.source, self.score, self.state, listeners, self.checkpoints, stop, self.clocks)
+        with self.estimates as estimates:
+            run(self.source, self.score, self.state, estimates, listeners, self.checkpoints, stop, self.clocks)
 
 
-def assemble(config: RunConfig, stop: Event) -> Agent:
+def estimator_of(reference: Reference, least: int) -> Estimate:
+    """What estimates the drop of a window against this reference, given at least so many items."""
+    estimator = Estimator(reference, least)
+
+    def estimate(window: Window) -> DropEstimate:
+        return estimator.of_window(window.tally, window.sample)
+
+    return estimate
+
+
+def assemble(
+    config: RunConfig, stop: Event, estimator_of: Callable[[Reference, int], Estimate] = estimator_of
+) -> Agent:
     """Load the reference and its models, restore the state, open the source. LeadlineError says what is wrong."""
     reference = load_reference(config.reference)
     inference = open_inference(reference, config.reference, config.encoder, config.encoding)
@@ -70,7 +88,8 @@ def assemble(config: RunConfig, stop: Event) -> Agent:
     def score(batch: Batch) -> Scored:
         return scorer.score(Items.of_records(batch.records))
 
-    return Agent(reference, state, source, score, checkpoints, clocks)
+    estimates = open_estimates(config, reference, clocks, estimator_of)
+    return Agent(reference, state, source, score, checkpoints, estimates, clocks)
 
 
 def expected_of(reference: Reference, config: RunConfig) -> Expected:
@@ -82,6 +101,7 @@ def expected_of(reference: Reference, config: RunConfig) -> Expected:
         logits=len(reference.labels) if given else 0,
         features=reference.task.features if given else 0,
         slice_field=config.slices.field,
+        tokens=reference.task.labels_tokens,
     )
 
 
@@ -104,3 +124,15 @@ def open_checkpoints(config: RunConfig, reference: Reference, clocks: Clocks) ->
     source = fingerprint(config.source.file.path)
     owner = f"{reference.id}, panes of {config.windows.pane:g} s by {config.slices.field}, from {source}"
     return Checkpoints(config.state.path, config.state.every, owner, clocks.epoch)
+
+
+def open_estimates(
+    config: RunConfig,
+    reference: Reference,
+    clocks: Clocks,
+    estimator_of: Callable[[Reference, int], Estimate] = estimator_of,
+) -> EstimateJob | NoEstimates:
+    """What estimates the drop of this reference's windows."""
+    if not reference.domains:
+        return NoEstimates(reference.trust.refusal or NO_DOMAINS, clocks.epoch)
+    return EstimateJob(estimator_of(reference, config.windows.min_items), config.estimate.every, clocks)

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from agent.state import State
 
-SCHEMA = 1
+SCHEMA = 2
 # "lead" in ASCII: how SQLite files say whose they are.
 OURS = 0x6C656164
 TABLES = """

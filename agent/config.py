@@ -54,6 +54,10 @@ class ModelConfig(Strict):
         description="head: train a logistic head on the embeddings; table: logits come with the tables; "
         "onnx: run the task model in `path`."
     )
+    task: Literal["classification", "tokens"] = Field(
+        "classification",
+        description="classification: one class a text; tokens: one a token, whose logits come with the tables.",
+    )
     path: Path | None = Field(None, description="onnx only: directory with model.onnx and tokenizer.json.")
     head: Path | None = Field(
         None, description="table and onnx: safetensors file with the head's `weight` (C, d) and `bias` (C,)."
@@ -67,6 +71,12 @@ class ModelConfig(Strict):
             raise ValueError("`path` goes with `outputs: onnx`, and only with it")
         if self.outputs == "head" and self.head is not None:
             raise ValueError("`outputs: head` trains the head itself: remove `head`, or choose `table` or `onnx`")
+        if self.task == "tokens" and self.outputs != "table":
+            raise ValueError(
+                "`task: tokens` needs `outputs: table`: the logits of every token come with the tables"
+            )
+        if self.task == "tokens" and self.head is not None:
+            raise ValueError("`task: tokens` takes no `head`: no detector uses that of a sequence labeller")
         return self
 
 
@@ -145,6 +155,12 @@ class WindowsConfig(Strict):
         return self
 
 
+class EstimateConfig(Strict):
+    """How often windows that have ended are looked at for a drop of accuracy, beside the scoring."""
+
+    every: Duration = Field(60.0, ge=1, le=86_400, description="Windows that ended meanwhile are estimated then.")
+
+
 class SlicesConfig(Strict):
     """A bounded tag of each record that windows are kept apart by."""
 
@@ -179,6 +195,7 @@ class RunConfig(Strict):
     encoder: Path | None = Field(None, description="Where the reference's encoder is now, if it has moved.")
     source: SourceConfig
     windows: WindowsConfig = WindowsConfig()
+    estimate: EstimateConfig = EstimateConfig()
     slices: SlicesConfig = SlicesConfig()
     encoding: EncodingConfig = EncodingConfig()
     state: StateConfig | None = None

@@ -60,10 +60,7 @@ def fit(config: FitConfig, encoder: Encoder, bundle: Path, progress: Progress) -
         encoder=EncoderIdentity(encoder.name, encoder.sha256, _relative(config.encoder, bundle)),
         task=_task_identity(config, task, features, bundle),
     )
-    progress("detectors", 0, 1)
-    reference = freeze(config, fitted)
-    progress("detectors", 1, 1)
-    return reference
+    return freeze(config, fitted, lambda done, total: progress("backtest", done, total))
 
 
 DOMAIN = "domain "
@@ -122,7 +119,7 @@ def _task_identity(config: FitConfig, task: TaskModel, features: int, bundle: Pa
     if isinstance(task, OnnxTask) and config.model.path is not None:
         path = _relative(config.model.path, bundle)
         return TaskIdentity("onnx", features, task.sha256, path)
-    return TaskIdentity(config.model.outputs, features)
+    return TaskIdentity(config.model.outputs, features, kind=config.model.task)
 
 
 def _relative(path: Path, bundle: Path) -> str:

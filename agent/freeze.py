@@ -7,14 +7,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from agent.backtest import Taught, with_estimator
 from agent.errors import UsageError
-from agent.reference import Calibrated, Domain, Reference, SourceFacts
-from agent.scorer import prediction, scores_of
+from agent.estimation import Counted, comparison_of
+from agent.observed import drawn, of_rows
+from agent.reference import Calibrated, Domain, Reference, SourceFacts, Trust
+from agent.sample import half, single
+from agent.scorer import scores_of, tokens_of
 from agent.words import Vocabulary
-from detectors.calibration import OOD_P_VALUE, fit_temperature
-from detectors.contract import FitError, Source, logits_of, missing
+from detectors.calibration import fit_temperature
+from detectors.contract import FitError, Source, missing
 from detectors.depth import depth_ranks
-from detectors.divergence import js_divergence
 from detectors.table import DETECTORS, PRESETS
 
 if TYPE_CHECKING:
@@ -22,14 +25,14 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from agent.config import DetectorsConfig, FitConfig
+    from agent.config import FitConfig
     from agent.labelled import Labelled
     from agent.reference import EncoderIdentity, TaskIdentity
-    from detectors.contract import Detector, Head, Outputs
+    from agent.token_outputs import TokenLogits
+    from detectors.comparison import Comparison
+    from detectors.contract import Detector, Head, Outputs, Vector
 
 SOURCE = ("train", "validation", "test")
-# Held-out source rows kept for the estimates that train classifiers.
-SAMPLE_ROWS = 2_000
 
 
 @dataclass(frozen=True)
@@ -40,8 +43,23 @@ class Split:
     outputs: Outputs
 
     @property
+    def tokens(self) -> TokenLogits:
+        """The logits that decide, ragged by row; of a classifier one each."""
+        return tokens_of(self.table.items, self.outputs)
+
+    @property
+    def quality(self) -> Vector:
+        """(n,) how well the task model does on each row, in [0, 1]."""
+        return self.table.quality(self.outputs)
+
+    @property
+    def taught(self) -> Taught:
+        """The rows as the estimator learns from them."""
+        return Taught(self.outputs, self.table.labels)
+
+    @property
     def accuracy(self) -> float:
-        """Share of rows the task model gets right."""
+        """Mean quality of the rows."""
         return self.table.accuracy(self.outputs)
 
 
@@ -56,14 +74,18 @@ class Fitted:
     task: TaskIdentity
 
 
-def freeze(config: FitConfig, fitted: Fitted) -> Reference:
-    """Fit the detectors on the source and describe the reference domains with them. Deterministic."""
+def freeze(config: FitConfig, fitted: Fitted, on_progress: Callable[[int, int], None]) -> Reference:
+    """Fit the detectors on the source, describe the reference domains with them, fit and backtest the estimator.
+
+    Deterministic. `on_progress` is told how much of the backtest is done, and of how much.
+    """
     source = Source(fitted.source["train"].outputs, fitted.source["validation"].outputs, fitted.head)
-    detectors, unavailable = _fit_detectors(config.detectors, source)
+    detectors, unavailable = _fit_detectors(config, source)
     if config.detectors.primary in unavailable:
         reason = unavailable[config.detectors.primary]
         raise UsageError(f"detectors.primary: {config.detectors.primary} is not available: {reason}")
     validation = fitted.source["validation"]
+    temperature = fit_temperature(validation.tokens.values, validation.table.labels)
     reference = Reference(
         model=config.model.name,
         labels=config.model.labels,
@@ -74,25 +96,32 @@ def freeze(config: FitConfig, fitted: Fitted) -> Reference:
         detectors=detectors,
         unavailable=unavailable,
         head=fitted.head,
-        temperature=fit_temperature(logits_of(validation.outputs), validation.table.labels),
-        source=_source_facts(fitted.source, detectors["depth"]),
+        temperature=temperature,
+        source=_source_facts(fitted.source, detectors["depth"], temperature.value),
         domains=(),
+        trust=Trust("the reference is not finished"),
     )
-    test = fitted.source["test"]
-    domains = (_domain(reference, test, name, split) for name, split in fitted.domains.items())
-    return replace(reference, domains=tuple(domains))
+    comparison = comparison_of(reference)
+    described = (_domain(reference, comparison, name, split) for name, split in fitted.domains.items())
+    return with_estimator(
+        replace(reference, domains=tuple(described)),
+        fitted.source["train"].taught,
+        {name: split.taught for name, split in fitted.domains.items()},
+        on_progress,
+    )
 
 
-def _fit_detectors(config: DetectorsConfig, source: Source) -> tuple[dict[str, Calibrated], dict[str, str]]:
+def _fit_detectors(config: FitConfig, source: Source) -> tuple[dict[str, Calibrated], dict[str, str]]:
     """Every detector that the source can fit, calibrated; and for each other one the reason."""
     detectors: dict[str, Calibrated] = {}
     unavailable: dict[str, str] = {}
-    options = {name: dict(values) for name, values in PRESETS[config.preset].items()}
-    options["knn"] = options.get("knn", {}) | {"most_rows": config.bank}
+    options = {name: dict(values) for name, values in PRESETS[config.detectors.preset].items()}
+    options["knn"] = options.get("knn", {}) | {"most_rows": config.detectors.bank}
+    whole = " of a whole text" if config.model.task == "tokens" else ""
     for name, kind in DETECTORS.items():
         absent = missing(kind.needs, source.train, source.head)
         if absent:
-            unavailable[name] = f"it needs {', '.join(absent)}, which the model does not give"
+            unavailable[name] = f"it needs {', '.join(absent)}{whole}, which the model does not give"
             continue
         fit: Callable[..., Detector] = kind.fit
         try:
@@ -104,19 +133,21 @@ def _fit_detectors(config: DetectorsConfig, source: Source) -> tuple[dict[str, C
     return detectors, unavailable
 
 
-def _source_facts(source: Mapping[str, Split], depth: Calibrated) -> SourceFacts:
+def _source_facts(source: Mapping[str, Split], depth: Calibrated, temperature: float) -> SourceFacts:
     train, test = source["train"], source["test"]
     vocabulary = Vocabulary.of(train.table.items.texts, _stop_words())
-    chosen = np.sort(np.random.default_rng(0).permutation(len(test.table))[:SAMPLE_ROWS])
+    chosen = drawn(len(test.table))
     kept = test.outputs.take(chosen)
-    sample: dict[str, NDArray[np.generic]] = {
-        "embedding": kept.embedding.astype(np.float16),
-        "logits": logits_of(kept).astype(np.float32),
-        "labels": test.table.labels[chosen].astype(np.int64),
-    }
+    sample: dict[str, NDArray[np.generic]] = {"embedding": half(kept.embedding)}
+    if kept.logits is None:
+        sample["confidence"] = test.tokens.confidences(temperature)[chosen].astype(np.float32)
+        sample["quality"] = test.quality[chosen].astype(np.float32)
+    else:
+        sample["logits"] = single(kept.logits)
+        sample["labels"] = test.table.labels[chosen].astype(np.int64)
     # With a head on the embeddings the features are the embeddings: keeping both would only double the size.
     if kept.features is not None and test.outputs.features is not test.outputs.embedding:
-        sample["features"] = kept.features.astype(np.float16)
+        sample["features"] = half(kept.features)
     return SourceFacts(
         rows={name: len(split.table) for name, split in source.items()},
         accuracy={name: split.accuracy for name, split in source.items()},
@@ -138,31 +169,17 @@ def _stop_words() -> frozenset[str]:
     return words
 
 
-def _domain(reference: Reference, test: Split, name: str, target: Split) -> Domain:
-    """A reference domain: the model's accuracy there, the drop from the source's test rows, the shift metrics."""
+def _domain(reference: Reference, comparison: Comparison, name: str, target: Split) -> Domain:
+    """A reference domain: the model's quality there, the drop from the source's test rows, the shift metrics."""
+    scores, p = scores_of(reference, target.outputs)
+    ranks = depth_ranks(scores["depth"], reference.source.depths)
+    rows = drawn(len(target.table))
+    observed = of_rows(target.outputs.take(rows), target.tokens.confidences(reference.temperature.value)[rows])
+    counted = Counted.of_items(reference, p, ranks, target.table.items.texts)
     return Domain(
         name=name,
         n=len(target.table),
         accuracy=target.accuracy,
-        drop=test.accuracy - target.accuracy,
-        shift=_shift(reference, test, target),
+        drop=reference.source.accuracy["test"] - target.accuracy,
+        shift=comparison.metrics(observed) | dict(counted.metrics),
     )
-
-
-def _shift(reference: Reference, test: Split, target: Split) -> dict[str, float]:
-    """CONF, CONF_CALIB, Q of depth, JS divergence of words, and each detector's OOD ratio."""
-    scores, p = scores_of(reference, target.outputs)
-    temperature = reference.temperature.value
-    counts = reference.source.vocabulary.count(target.table.items.texts)
-    return {
-        "conf": _confidence(test, 1.0) - _confidence(target, 1.0),
-        "conf_calib": _confidence(test, temperature) - _confidence(target, temperature),
-        "q": float(depth_ranks(scores["depth"], reference.source.depths).mean()),
-        "js": js_divergence(reference.source.words, counts),
-        **{f"ood_{detector}": float((values <= OOD_P_VALUE).mean()) for detector, values in p.items()},
-    }
-
-
-def _confidence(split: Split, temperature: float) -> float:
-    """Mean probability of the predicted class at this temperature."""
-    return float(prediction(split.outputs, temperature)[1].mean())

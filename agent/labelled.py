@@ -9,8 +9,9 @@ import numpy as np
 
 from agent.errors import UsageError
 from agent.items import Items
-from agent.scorer import prediction
+from agent.scorer import tokens_of
 from agent.tables import read_table
+from agent.token_columns import token_labels
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from agent.config import ModelConfig
-    from detectors.contract import Outputs
+    from detectors.contract import Outputs, Vector
 
 # Below this the p-values, whose steps are 1 / (rows + 1), say nothing near 0.05.
 LEAST_ROWS = 50
@@ -26,19 +27,25 @@ LEAST_ROWS = 50
 
 @dataclass(frozen=True)
 class Labelled:
-    """n items with their true class indices (n,)."""
+    """n items with their true class indices: `labels` (n,), or (t,) where each of their t tokens has one."""
 
     path: Path
     items: Items
     labels: NDArray[np.intp]
 
     def __len__(self) -> int:
-        return len(self.labels)
+        return len(self.items)
+
+    def quality(self, outputs: Outputs) -> Vector:
+        """(n,) how well the model with these outputs does on each item, in [0, 1].
+
+        Classification: 1 where it is right, 0 where it is wrong. Tokens: the share labelled right.
+        """
+        return tokens_of(self.items, outputs).quality(self.labels)
 
     def accuracy(self, outputs: Outputs) -> float:
-        """Share of the items that the model with these outputs gets right."""
-        predicted, _ = prediction(outputs, 1.0)
-        return float((predicted == self.labels).mean())
+        """Mean quality of the items: a long text counts as much as a short one, however many tokens it has."""
+        return float(self.quality(outputs).mean())
 
 
 def read_labelled(path: Path, model: ModelConfig, features: int | None) -> Labelled:
@@ -50,11 +57,11 @@ def read_labelled(path: Path, model: ModelConfig, features: int | None) -> Label
     table = read_table(path)
     if len(table) < LEAST_ROWS:
         raise UsageError(f"{path}: {len(table)} rows are too few, at least {LEAST_ROWS} are needed")
-    given = model.outputs == "table"
+    given, tokens = model.outputs == "table", model.task == "tokens"
     return Labelled(
         path=path,
-        items=Items.of_table(table, logits=len(model.labels) if given else None, features=features),
-        labels=table.labels(model.labels),
+        items=Items.of_table(table, logits=len(model.labels) if given else None, features=features, tokens=tokens),
+        labels=token_labels(table, model.labels) if tokens else table.labels(model.labels),
     )
 
 
@@ -71,8 +78,9 @@ def check_classes(train: Labelled, model: ModelConfig) -> None:
     """UsageError unless the training rows show what a head must learn: every class that the model names."""
     seen = set(np.unique(train.labels).tolist())
     if len(seen) == 1:
+        each = "token" if model.task == "tokens" else "row"
         raise UsageError(
-            f"{train.path}: every row is {model.labels[seen.pop()]!r}: at least two labels are needed"
+            f"{train.path}: every {each} is {model.labels[seen.pop()]!r}: at least two labels are needed"
         )
     absent = [name for index, name in enumerate(model.labels) if index not in seen]
     if absent and model.outputs == "head":

@@ -11,9 +11,10 @@ if TYPE_CHECKING:
     from threading import Event
 
     from agent.records import Batch
-    from agent.report import Report, WindowReport
+    from agent.report import Estimation, Report, WindowEstimate, WindowReport
     from agent.scorer import Scored
     from agent.state import State
+    from agent.window_contents import EndedWindow
 
 
 class RecordSource(Protocol):
@@ -39,12 +40,30 @@ class Checkpoints(Protocol):
         """Write panes and positions in one transaction."""
 
 
+class Estimates(Protocol):
+    """Estimates made beside the loop, in a thread of their own. Nothing here raises, or waits but `unfinished`."""
+
+    @property
+    def latest(self) -> Estimation:
+        """What there is to say now."""
+
+    def offer(self, windows: tuple[EndedWindow, ...]) -> None:
+        """Have these windows estimated, in place of older ones of the same slice and name."""
+
+    def take(self) -> list[WindowEstimate]:
+        """The estimates made since the last call, in the order they were made; each is in `latest` too."""
+
+    def unfinished(self, stop: Event) -> bool:
+        """Wait a moment for the windows offered last; whether to wait on: not for ever, not once told to stop."""
+
+
 @dataclass(frozen=True)
 class Listeners:
-    """Who is told: `publish` of every new snapshot, `closed` of every window that ends."""
+    """Who is told: `publish` of every new snapshot, `closed` of a window that ends, `estimated` of an estimate."""
 
     publish: Callable[[Report], None]
     closed: Callable[[WindowReport], None]
+    estimated: Callable[[WindowEstimate], None] = lambda _: None
 
 
 @dataclass(frozen=True)
@@ -55,10 +74,11 @@ class Clocks:
     epoch: Callable[[], float] = time.time
 
 
-def run(  # noqa: PLR0913, PLR0917 - the loop's parts, each named
+def run(  # noqa: C901, PLR0913, PLR0917 - the loop's parts, each named
     source: RecordSource,
     score: Callable[[Batch], Scored],
     state: State,
+    estimates: Estimates,
     listeners: Listeners,
     checkpoints: Checkpoints,
     stop: Event,
@@ -67,11 +87,14 @@ def run(  # noqa: PLR0913, PLR0917 - the loop's parts, each named
     """Run until `stop` is set or the source has ended. Raises only for what no record can cause."""
 
     def publish(*, ready: bool = True) -> None:
-        listeners.publish(state.report(clocks.epoch(), ready=ready))
+        for estimate in estimates.take():
+            listeners.estimated(estimate)
+        listeners.publish(state.report(clocks.epoch(), ready=ready, estimation=estimates.latest))
 
     def close(*, finished: bool = False) -> None:
         for window in state.close_windows(finished=finished):
             listeners.closed(window)
+        estimates.offer(state.windows.take_ended())
 
     def settle() -> None:
         checkpoints.save(state)  # panes and positions: one transaction
@@ -91,4 +114,6 @@ def run(  # noqa: PLR0913, PLR0917 - the loop's parts, each named
         if checkpoints.due(clocks.monotonic()):
             settle()
     settle()
+    while estimates.unfinished(stop):  # of the last windows; the state is safe by now
+        publish()
     publish(ready=False)

@@ -48,9 +48,9 @@ def bucket_counts(values: NDArray[np.floating], edges: tuple[float, ...]) -> NDA
 class Tally:
     """The counts of a pane, or of panes merged into a window.
 
-    `classes` (C,) by predicted class; `p_counts` (detectors, buckets) and `p_sums` per detector, in the
-    reference's order of detectors; `depth_counts` (buckets,); sums in units of 2^-32; `words` over the
-    reference's vocabulary. `rank_sum` is the sum of depth ranks, whose mean is Q.
+    `classes` (C,) by predicted class, of items or, where tokens are labelled, of those; `p_counts` (detectors,
+    buckets) and `p_sums` per detector, in the reference's order of detectors; `depth_counts` (buckets,); sums in
+    units of 2^-32; `words` over the reference's vocabulary. `rank_sum` is the sum of depth ranks, whose mean is Q.
     """
 
     items: int

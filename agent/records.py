@@ -24,6 +24,9 @@ class Reason(StrEnum):
     NO_TEXT = "no_text"
     TEXT_NOT_STRING = "text_not_string"
     EMPTY_TEXT = "empty_text"
+    NO_TOKENS = "no_tokens"
+    TOKENS_NOT_STRINGS = "tokens_not_strings"
+    TOKENS_MISMATCH = "tokens_mismatch"
     WRONG_TYPE = "wrong_type"
     ID_TOO_LONG = "id_too_long"
     INVALID_TIME = "invalid_time"
@@ -51,26 +54,35 @@ class RejectedError(Exception):
 CLOCK_SKEW = 300.0
 # Ids are kept with the sample, so their size must have a bound.
 LONGEST_ID = 256
+# A line has a bound; the rows of a table come without one, and each token brings a row of logits.
+MOST_TOKENS = 10_000
 
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One inference event. `time` is epoch seconds; `slice` is the value of the configured slice field."""
+    """One inference event. `time` is epoch seconds; `slice` is the value of the configured slice field.
+
+    A sequence labeller's has a prediction, a label and a row of logits for each token.
+    """
 
     id: str
     text: str
     time: float
     pair: str | None = None
     slice: str | None = None
-    prediction: str | None = None
-    label: str | None = None
+    prediction: str | tuple[str, ...] | None = None
+    label: str | tuple[str, ...] | None = None
     logits: tuple[float, ...] | None = None
     features: tuple[float, ...] | None = None
+    token_logits: tuple[tuple[float, ...], ...] | None = None
 
 
 @dataclass(frozen=True)
 class Expected:
-    """What a record must carry for this model: which labels, how many logits and features (0: none needed)."""
+    """What a record must carry for this model: which labels, how many logits and features (0: none needed).
+
+    `tokens` says that the model labels tokens, each with its own logits.
+    """
 
     model: str
     labels: frozenset[str]
@@ -78,6 +90,7 @@ class Expected:
     features: int = 0
     slice_field: str = "slice"
     most_bytes: int = 1 << 20
+    tokens: bool = False
 
 
 def parse(line: bytes, expected: Expected, position: str, arrival: float) -> Record:
@@ -100,20 +113,25 @@ def from_fields(fields: Mapping[str, object], expected: Expected, position: str,
     """The record with these native fields, checked. RejectedError otherwise."""
     if fields.get("model") not in (None, expected.model):
         raise RejectedError(Reason.OTHER_MODEL)
-    if "text" not in fields:
+    if "text" not in fields and fields.get("tokens") is None:
         raise RejectedError(Reason.LABEL_ONLY if "label" in fields else Reason.NO_TEXT)
     if any(isinstance(text, str) and len(text) > expected.most_bytes for text in map(fields.get, _TEXTS)):
         raise RejectedError(Reason.TOO_LARGE)
+    needed = expected.tokens or "text" not in fields
+    tokens = _tokens(fields.get("tokens"), expected.most_bytes) if needed else ()
+    labelled = len(tokens) if expected.tokens else None
+    width, given = expected.logits, fields.get("logits")
     return Record(
         id=_id(fields.get("id")) or position,
-        text=_text(fields["text"]),
+        text=_text(fields.get("text", " ".join(tokens))),
         time=_time(fields.get("time", fields.get("timestamp")), arrival),
         pair=_string(fields.get("text_pair")),
         slice=_string(fields.get(expected.slice_field)),
-        prediction=_class(fields.get("prediction"), expected),
-        label=_class(fields.get("label"), expected),
-        logits=_numbers(fields.get("logits"), expected.logits, _LOGITS),
+        prediction=_classes(fields.get("prediction"), expected, labelled),
+        label=_classes(fields.get("label"), expected, labelled),
+        logits=_numbers(given, width, _LOGITS) if labelled is None else None,
         features=_numbers(fields.get("features"), expected.features, _FEATURES),
+        token_logits=None if labelled is None else _token_numbers(given, width, labelled),
     )
 
 
@@ -202,6 +220,47 @@ def _class(value: object, expected: Expected) -> str | None:
     if name is not None and name not in expected.labels:
         raise RejectedError(Reason.UNKNOWN_LABEL)
     return name
+
+
+def _tokens(value: object, most: int) -> tuple[str, ...]:
+    """The tokens, at least one; together of at most `most` characters."""
+    if value is None or value == []:
+        raise RejectedError(Reason.NO_TOKENS)
+    if not isinstance(value, list):
+        raise RejectedError(Reason.TOKENS_NOT_STRINGS)
+    if len(value) > MOST_TOKENS:
+        raise RejectedError(Reason.TOO_LARGE)
+    tokens = tuple(token for token in value if isinstance(token, str))
+    if len(tokens) != len(value):
+        raise RejectedError(Reason.TOKENS_NOT_STRINGS)
+    if sum(map(len, tokens)) > most:
+        raise RejectedError(Reason.TOO_LARGE)
+    return tokens
+
+
+def _classes(value: object, expected: Expected, tokens: int | None) -> str | tuple[str, ...] | None:
+    """A known class, or for a model that labels so many tokens one for each."""
+    if tokens is None or value is None:
+        return _class(value, expected)
+    if not isinstance(value, list):
+        raise RejectedError(Reason.WRONG_TYPE)
+    if len(value) != tokens:
+        raise RejectedError(Reason.TOKENS_MISMATCH)
+    names = tuple(name for item in value if (name := _class(item, expected)) is not None)
+    if len(names) != tokens:
+        raise RejectedError(Reason.UNKNOWN_LABEL)
+    return names
+
+
+def _token_numbers(value: object, width: int, tokens: int) -> tuple[tuple[float, ...], ...]:
+    """`width` logits for each of so many tokens."""
+    if value is None:
+        raise RejectedError(Reason.NO_LOGITS)
+    if not isinstance(value, list):
+        raise RejectedError(Reason.LOGITS_WIDTH)
+    if len(value) != tokens:
+        raise RejectedError(Reason.TOKENS_MISMATCH)
+    return tuple(_numbers(row, width, _LOGITS) or () for row in value)
 
 
 _LOGITS = (Reason.NO_LOGITS, Reason.LOGITS_WIDTH, Reason.LOGITS_NOT_FINITE)

@@ -1,37 +1,20 @@
-"""The reference: everything fitted on the source, frozen; and its bundle, a directory that is verified whole."""
+"""The reference: everything fitted on the source, frozen."""
 
 from __future__ import annotations
 
-import hashlib
-import json
-from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
-
-import numpy as np
-from safetensors import SafetensorError
-from safetensors.numpy import load_file, save_file
-
-from agent.artefacts import MANIFEST, read_manifest, verify, write_manifest, written_whole
-from agent.errors import ArtefactError, UsageError
-from agent.words import Vocabulary
-from detectors.calibration import Temperature
-from detectors.contract import Head
-from detectors.persistence import from_arrays, to_arrays
-from detectors.table import DETECTORS
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from pathlib import Path
 
+    import numpy as np
     from numpy.typing import NDArray
 
-    from detectors.contract import Detector, Vector
-
-SCHEMA = 1
-WHAT = "a reference"
-# What tells a reference's manifest from that of an encoder.
-PARTS = {"schema", "id", "model", "task", "encoder", "detectors", "primary"}
+    from agent.words import Vocabulary
+    from detectors.calibration import Temperature
+    from detectors.contract import Detector, Head, Vector
+    from detectors.drop import DropEstimator
 
 
 @dataclass(frozen=True)
@@ -45,19 +28,30 @@ class EncoderIdentity:
 
 @dataclass(frozen=True)
 class TaskIdentity:
-    """How the task model's outputs are had, how many features come with them, and which ONNX model gives them."""
+    """How the task model's outputs are had, how many features come with them, and which ONNX model gives them.
+
+    `kind` says what it decides on: "classification", the whole text, or "tokens", each of them.
+    """
 
     outputs: str
     features: int = 0
     sha256: str = ""
     path: str = ""
+    kind: str = "classification"
+
+    @property
+    def labels_tokens(self) -> bool:
+        """Whether it labels tokens, so that each item brings its own, with their logits."""
+        return self.kind == "tokens"
 
 
 @dataclass(frozen=True)
 class Domain:
     """A labelled reference domain: n rows, accuracy there, the drop against the source, and how far it shifted.
 
+    Accuracy is the mean quality of the rows: right or wrong, or the share of a row's tokens that are right.
     `drop` = SS - ST, the source's test accuracy less the accuracy here. `shift` maps a shift metric to its value.
+    `left_out` is the drop estimated here, and its bounds, as if this domain had no labels; None where none can be.
     """
 
     name: str
@@ -65,6 +59,23 @@ class Domain:
     accuracy: float
     drop: float
     shift: Mapping[str, float]
+    left_out: tuple[float, float, float] | None = None
+
+
+@dataclass(frozen=True)
+class Trust:
+    """How far the estimates against a reference can be trusted.
+
+    `refusal` says why there are none, and is empty where there are. `error` is half the width of the interval for
+    a new domain of `items` items; `covered` is the share of `checked` errors on left-out domains that lay within
+    the interval which the other domains gave.
+    """
+
+    refusal: str
+    error: float = float("nan")
+    items: float = float("nan")
+    covered: float = float("nan")
+    checked: int = 0
 
 
 @dataclass(frozen=True)
@@ -72,7 +83,8 @@ class SourceFacts:
     """What is kept of the source besides the detectors.
 
     `depths` (m,) sorted upwards; `words` counts over the vocabulary; `sample` arrays of held-out source rows
-    (embedding, logits, features, labels); `rows` and `accuracy` by split.
+    (embedding, logits, features, labels; where tokens are labelled, confidence (m, 2), raw and calibrated, and
+    quality (m,) instead of logits and labels); `rows` and `accuracy` by split.
     """
 
     rows: Mapping[str, int]
@@ -107,185 +119,6 @@ class Reference:
     temperature: Temperature
     source: SourceFacts
     domains: tuple[Domain, ...]
+    trust: Trust
+    estimator: DropEstimator | None = None
     id: str = ""
-
-
-def save_reference(reference: Reference, directory: Path) -> str:
-    """Write the bundle, whole or not at all, and give its id: the same for the same facts and arrays.
-
-    UsageError if the place is somebody else's, or cannot be written.
-    """
-    check_place(directory)
-    try:
-        return _save(reference, directory)
-    except OSError as error:
-        raise UsageError(f"{directory}: cannot be written: {error}") from error
-
-
-def check_place(directory: Path) -> None:
-    """UsageError if something other than a reference is there: an encoder, say, must not be written over."""
-    if directory.is_dir() and not any(directory.iterdir()):
-        return
-    if directory.exists() and not ((directory / MANIFEST).is_file() and _is_ours(directory)):
-        raise UsageError(f"{directory} already exists and is not a reference: choose another name")
-
-
-def _is_ours(directory: Path) -> bool:
-    try:
-        return read_manifest(directory, WHAT).keys() >= PARTS
-    except ArtefactError:
-        return False
-
-
-def _save(reference: Reference, directory: Path) -> str:
-    with written_whole(directory) as scratch:
-        save_file(_detector_arrays(reference), scratch / "detectors.safetensors")
-        save_file(
-            {name: fitted.validation_scores for name, fitted in reference.detectors.items()},
-            scratch / "validation_scores.safetensors",
-        )
-        save_file({"depths": reference.source.depths, **reference.source.sample}, scratch / "source.safetensors")
-        if reference.head:
-            save_file(
-                {
-                    "weight": np.ascontiguousarray(reference.head.weight),
-                    "bias": np.ascontiguousarray(reference.head.bias),
-                },
-                scratch / "head.safetensors",
-            )
-        _write_json(
-            scratch / "words.json",
-            {
-                "words": reference.source.vocabulary.words,
-                "ignored": reference.source.vocabulary.ignored,
-                "counts": reference.source.words.tolist(),
-            },
-        )
-        _write_json(scratch / "domains.json", [asdict(domain) for domain in reference.domains])
-        facts = _facts(reference)
-        write_manifest(scratch, facts)
-        identity = _identity(read_manifest(scratch, WHAT))
-        write_manifest(
-            scratch, facts | {"id": identity, "created": datetime.now(UTC).isoformat(timespec="seconds")}
-        )
-    return identity
-
-
-def load_reference(directory: Path) -> Reference:
-    """The reference in a bundle, verified before anything in it is parsed.
-
-    UsageError if there is none; ArtefactError if it is damaged, changed, or of another schema version.
-    """
-    manifest = read_manifest(directory, WHAT)
-    if "encoder" not in manifest and "detectors" not in manifest:
-        raise UsageError(f"{directory} is not a reference: its {MANIFEST} is that of something else")
-    if manifest.get("schema") != SCHEMA:
-        raise ArtefactError(
-            f"{directory} has schema version {manifest.get('schema')}, this Leadline reads version {SCHEMA}: "
-            "run `leadline fit` again with this version"
-        )
-    verify(directory, manifest, "reference")
-    try:
-        if manifest.get("id") != _identity(manifest):
-            raise ArtefactError(
-                f"reference {directory} was changed: {MANIFEST} does not match the id in it. Get it again."
-            )
-        return _checked(_parsed(directory, manifest))
-    except (AttributeError, KeyError, TypeError, ValueError, RecursionError, SafetensorError) as error:
-        raise ArtefactError(
-            f"reference {directory} is not complete: {error!r}. Run `leadline fit` again."
-        ) from error
-
-
-def _checked(reference: Reference) -> Reference:
-    """The reference, if its parts fit together; KeyError or ValueError otherwise."""
-    for name in ("depth", reference.primary):
-        reference.detectors[name]
-    if reference.task.outputs == "head" and reference.head is None:
-        raise ValueError("the head is missing")
-    return reference
-
-
-def _facts(reference: Reference) -> dict[str, Any]:
-    return {
-        "schema": SCHEMA,
-        "model": {"name": reference.model, "labels": list(reference.labels)},
-        "task": asdict(reference.task),
-        "encoder": asdict(reference.encoder),
-        "preset": reference.preset,
-        "primary": reference.primary,
-        "detectors": list(reference.detectors),
-        "unavailable": dict(reference.unavailable),
-        "temperature": asdict(reference.temperature),
-        "rows": dict(reference.source.rows),
-        "accuracy": dict(reference.source.accuracy),
-    }
-
-
-def _identity(manifest: dict[str, Any]) -> str:
-    """A short digest of everything in the manifest but the id itself, the time, and where the models lie."""
-    facts = {key: value for key, value in manifest.items() if key not in {"id", "created"}}
-    for part in ("encoder", "task"):
-        facts[part] = {key: value for key, value in manifest[part].items() if key != "path"}
-    return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:16]
-
-
-def _detector_arrays(reference: Reference) -> dict[str, NDArray[np.generic]]:
-    """Every detector's arrays under `<detector>.<field>`."""
-    return {
-        f"{name}.{field}": array
-        for name, fitted in reference.detectors.items()
-        for field, array in to_arrays(fitted.detector).items()
-    }
-
-
-def _write_json(path: Path, content: object) -> None:
-    path.write_text(json.dumps(content, ensure_ascii=False), encoding="utf-8")
-
-
-def _parsed(directory: Path, manifest: dict[str, Any]) -> Reference:
-    arrays = load_file(directory / "detectors.safetensors")
-    scores = load_file(directory / "validation_scores.safetensors")
-    detectors = {
-        name: Calibrated(
-            from_arrays(
-                DETECTORS[name],
-                {key.partition(".")[2]: value for key, value in arrays.items() if key.partition(".")[0] == name},
-            ),
-            scores[name],
-        )
-        for name in manifest["detectors"]
-    }
-    return Reference(
-        model=manifest["model"]["name"],
-        labels=tuple(manifest["model"]["labels"]),
-        task=TaskIdentity(**manifest["task"]),
-        encoder=EncoderIdentity(**manifest["encoder"]),
-        preset=manifest["preset"],
-        primary=manifest["primary"],
-        detectors=detectors,
-        unavailable=manifest["unavailable"],
-        head=_parsed_head(directory),
-        temperature=Temperature(**manifest["temperature"]),
-        source=_parsed_source(directory, manifest),
-        domains=tuple(Domain(**row) for row in json.loads((directory / "domains.json").read_text("utf-8"))),
-        id=manifest["id"],
-    )
-
-
-def _parsed_head(directory: Path) -> Head | None:
-    path = directory / "head.safetensors"
-    return Head(**load_file(path)) if path.exists() else None
-
-
-def _parsed_source(directory: Path, manifest: dict[str, Any]) -> SourceFacts:
-    arrays = load_file(directory / "source.safetensors")
-    words = json.loads((directory / "words.json").read_text("utf-8"))
-    return SourceFacts(
-        rows=manifest["rows"],
-        accuracy=manifest["accuracy"],
-        depths=arrays.pop("depths"),
-        vocabulary=Vocabulary(words["words"], words["ignored"]),
-        words=np.array(words["counts"], np.int64),
-        sample=arrays,
-    )

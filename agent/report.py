@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+# Upper bounds for how long one window's estimate takes.
+ESTIMATE_SECONDS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, float("inf"))
 
 
 def _nothing() -> Mapping[str, int]:
@@ -83,6 +86,71 @@ class WindowReport:
 
 
 @dataclass(frozen=True)
+class Interval:
+    """A number and the bounds it lies between; fractions. All NaN where nothing can be said."""
+
+    estimate: float = float("nan")
+    low: float = float("nan")
+    high: float = float("nan")
+
+
+@dataclass(frozen=True)
+class DropEstimate:
+    """What is said, without labels, of how much accuracy is lost on n items.
+
+    `reason` says why there is no estimate and is empty where there is one; then `drop` and `accuracy` are numbers.
+    `level` is the share of such intervals that hold the truth. `methods` maps each method to the value of its
+    metric and the drop it gives alone; `metrics` each shift metric to its value. `inside_domains` is whether the
+    metrics lie within what the reference domains showed; `outside` names those that do not.
+    """
+
+    n: int
+    level: float
+    reason: str
+    drop: Interval
+    accuracy: Interval
+    methods: Mapping[str, tuple[float, float]]
+    metrics: Mapping[str, float]
+    inside_domains: bool
+    outside: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class WindowEstimate:
+    """The estimate of one slice's window that ends at `end`, made at `time` (epoch seconds)."""
+
+    slice: str
+    window: str
+    end: float
+    time: float
+    estimate: DropEstimate
+
+
+@dataclass(frozen=True)
+class Estimation:
+    """The newest estimate of each slice's windows, and how the making of them goes.
+
+    `failures` counts estimates that broke, by bounded reason; a window whose estimate broke has none here.
+    `missed` counts times at which estimates were due and earlier ones were still being made; `seconds` is how
+    long one window takes. `running_since` is when the one now being made was begun, `last_success` when a slice
+    last had one, with a number or with a reason (epoch seconds, NaN for none).
+    """
+
+    estimates: tuple[WindowEstimate, ...] = ()
+    failures: Mapping[str, int] = field(default_factory=_nothing)
+    missed: int = 0
+    seconds: Histogram = field(default_factory=lambda: Histogram.empty(ESTIMATE_SECONDS))
+    running_since: float = float("nan")
+    last_success: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
+
+    def with_estimate(self, key: tuple[str, str], estimate: WindowEstimate | None) -> Estimation:
+        """This snapshot with another estimate, or none, for the window `key` names: (slice, window)."""
+        others = [each for each in self.estimates if (each.slice, each.window) != key]
+        told = others if estimate is None else [*others, estimate]
+        return replace(self, estimates=tuple(sorted(told, key=lambda each: (each.slice, each.window))))
+
+
+@dataclass(frozen=True)
 class Report:
     """One consistent snapshot.
 
@@ -103,3 +171,4 @@ class Report:
     encode_seconds: Histogram
     score_seconds: Histogram
     batch_records: Histogram
+    estimation: Estimation = field(default_factory=Estimation)

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
+from detectors.softmax import confidences
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
@@ -27,12 +29,18 @@ def digests(values: Sequence[bytes]) -> NDArray[np.uint64]:
     return np.frombuffer(joined, np.dtype("<u8")).astype(np.uint64)
 
 
-_HALF = np.finfo(np.float16)
+_HALF, _SINGLE = np.finfo(np.float16), np.finfo(np.float32)
 
 
-def _half(values: NDArray[np.floating]) -> NDArray[np.float16]:
+def half(values: NDArray[np.floating]) -> NDArray[np.float16]:
     """The values in half precision, those beyond its range at its ends."""
     kept: NDArray[np.float16] = np.clip(values, _HALF.min, _HALF.max).astype(np.float16)
+    return kept
+
+
+def single(values: NDArray[np.floating]) -> NDArray[np.float32]:
+    """The values in single precision, those beyond its range at its ends."""
+    kept: NDArray[np.float32] = np.clip(values, _SINGLE.min, _SINGLE.max).astype(np.float32)
     return kept
 
 
@@ -41,6 +49,8 @@ class Sample:
     """m <= k items: the hash of their ids, then what estimates need of them, row by row, sorted by hash.
 
     `content` tells two deliveries of one id apart, so that the one kept does not depend on which came first.
+    Of a classifier there are `logits` (m, C) and `confidence` is (m, 0); where tokens are labelled, `logits` is
+    (m, 0) and `confidence` (m, 2), raw and calibrated.
     """
 
     hashes: NDArray[np.uint64]
@@ -49,34 +59,46 @@ class Sample:
     embedding: NDArray[np.float16]
     logits: NDArray[np.float32]
     features: NDArray[np.float16]
+    confidence: NDArray[np.float32]
     size: int = SIZE
 
     @classmethod
-    def of(
+    def of(  # noqa: PLR0913 - the columns
         cls,
         ids: Sequence[str],
         embedding: NDArray[np.floating],
-        logits: NDArray[np.floating],
+        logits: NDArray[np.floating] | None,
         features: NDArray[np.floating] | None = None,
         size: int = SIZE,
+        *,
+        confidence: NDArray[np.floating] | None = None,
     ) -> Self:
-        """The sample of these items: (n, e) embeddings, (n, C) logits and (n, d) features where there are any."""
-        kept_embedding = _half(embedding)
-        kept_logits = logits.astype(np.float32)
-        extra = np.empty((len(ids), 0)) if features is None else features
-        kept_features = _half(extra)
-        content = digests(
-            [
-                b"".join(row.tobytes() for row in rows)
-                for rows in zip(kept_embedding, kept_logits, kept_features, strict=True)
-            ]
+        """The sample of these items.
+
+        (n, e) embeddings, and where there are any (n, C) logits, (n, d) features, (n, 2) confidences.
+        """
+        nothing = np.empty((len(ids), 0))
+        kept = (
+            half(embedding),
+            single(nothing if logits is None else logits),
+            half(nothing if features is None else features),
+            (nothing if confidence is None else confidence).astype(np.float32),
         )
+        content = digests([b"".join(row.tobytes() for row in rows) for rows in zip(*kept, strict=True)])
         hashes = digests([name.encode("utf-8", "surrogatepass") for name in ids])
-        names = np.array(ids, np.str_)
-        return cls(hashes, content, names, kept_embedding, kept_logits, kept_features, size).lowest()
+        return cls(hashes, content, np.array(ids, np.str_), *kept, size).lowest()
 
     def __len__(self) -> int:
         return len(self.hashes)
+
+    def confidences(self, temperature: float) -> NDArray[np.float64]:
+        """(m, 2) the raw confidence of each item, and the one calibrated by this temperature.
+
+        Where tokens are labelled, both as they were when the item was scored.
+        """
+        if self.confidence.shape[1]:
+            return self.confidence.astype(np.float64)
+        return confidences(self.logits, temperature)
 
     def merge(self, other: Self) -> Self:
         """The sample of both sets of items together. Associative, commutative, idempotent."""

@@ -27,9 +27,10 @@ def score_table(
 ) -> dict[str, NDArray[np.generic]]:
     """The columns of `leadline score`: one value a row of the table, in its order.
 
+    Where tokens are labelled, `prediction` holds a list of labels for each row.
     UsageError names the first row that the task model has no numbers for.
     """
-    items = _items(scorer.reference, table)
+    items = items_of(scorer.reference, table)
     pieces = []
     for start in range(0, len(items), PIECE):
         scored = scorer.score(items.slice(start, start + PIECE))
@@ -39,16 +40,22 @@ def score_table(
         pieces.append(_columns(scorer, scored))
         if on_progress:
             on_progress(min(start + PIECE, len(items)))
-    ids: dict[str, NDArray[np.generic]] = {"id": np.array(table.ids(), np.str_)}
-    return ids | {name: np.concatenate([piece[name] for piece in pieces]) for name in pieces[0]}
+    columns: dict[str, NDArray[np.generic]] = {"id": np.array(table.ids(), np.str_)}
+    columns |= {name: np.concatenate([piece[name] for piece in pieces]) for name in pieces[0]}
+    if items.tokens is not None:
+        labels = items.tokens.by_item(columns["prediction"])
+        columns["prediction"] = np.fromiter((item.tolist() for item in labels), np.object_, len(labels))
+    return columns
 
 
-def _items(reference: Reference, table: Table) -> Items:
+def items_of(reference: Reference, table: Table) -> Items:
+    """The table's items with what this reference's task model needs of them. UsageError names what is missing."""
     given = reference.task.outputs == "table"
     return Items.of_table(
         table,
         logits=len(reference.labels) if given else None,
         features=reference.task.features if given and reference.task.features else None,
+        tokens=reference.task.labels_tokens,
     )
 
 

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from agent.token_outputs import TokenLogits
 from detectors.calibration import OOD_P_VALUE, p_values
+from detectors.contract import logits_of
 from detectors.depth import depth_ranks
-from detectors.softmax import probabilities
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -27,16 +28,19 @@ if TYPE_CHECKING:
 class Scored:
     """n items scored, row by row.
 
-    `predicted` holds class indices, `confidence` the temperature-calibrated probability of that class,
-    `scores` and `p` one (n,) vector a detector, `ranks` the share of the source lying at most as deep. Where
-    `finite` is False the models gave NaN or infinity, and what the row holds means nothing.
+    `tokens` holds the logits that decide, one row an item or, of a sequence labeller, one a token; `confidence`
+    and `raw_confidence` the probability of the predicted class (the mean over an item's tokens), calibrated by
+    temperature and as the model gives it; `scores` and `p` one (n,) vector a detector; `ranks` the share of the
+    source lying at most as deep. Where `finite` is False the models gave NaN or infinity, and what the row holds
+    means nothing.
     """
 
     outputs: Outputs
     finite: NDArray[np.bool_]
     truncated: NDArray[np.bool_]
-    predicted: NDArray[np.intp]
+    tokens: TokenLogits
     confidence: Vector
+    raw_confidence: Vector
     scores: Mapping[str, Vector]
     p: Mapping[str, Vector]
     ranks: Vector
@@ -44,7 +48,17 @@ class Scored:
     score_seconds: float
 
     def __len__(self) -> int:
-        return len(self.predicted)
+        return len(self.outputs)
+
+    @property
+    def predicted(self) -> NDArray[np.intp]:
+        """(n,) class indices; of a sequence labeller (t,), one a token, items one after another."""
+        return self.tokens.predicted
+
+    @property
+    def confidences(self) -> NDArray[np.float64]:
+        """(n, 2) raw and calibrated confidence."""
+        return np.stack([self.raw_confidence, self.confidence], axis=1)
 
     def take(self, rows: Sequence[int]) -> Scored:
         """The chosen rows, in the order asked for."""
@@ -54,8 +68,9 @@ class Scored:
             outputs=self.outputs.take(chosen),
             finite=self.finite[chosen],
             truncated=self.truncated[chosen],
-            predicted=self.predicted[chosen],
+            tokens=self.tokens.take(chosen),
             confidence=self.confidence[chosen],
+            raw_confidence=self.raw_confidence[chosen],
             scores={name: values[chosen] for name, values in self.scores.items()},
             p={name: values[chosen] for name, values in self.p.items()},
             ranks=self.ranks[chosen],
@@ -79,14 +94,15 @@ class Scorer:
         if not finite.all():
             outputs = outputs.zeroed(~finite)  # detectors take finite numbers only
         scores, p = scores_of(self.reference, outputs)
-        predicted, confidence = prediction(outputs, self.reference.temperature.value)
+        tokens = tokens_of(items, outputs)
         ranks = depth_ranks(scores["depth"], self.reference.source.depths)
         return Scored(
             outputs=outputs,
             finite=finite,
             truncated=truncated,
-            predicted=predicted,
-            confidence=confidence,
+            tokens=tokens,
+            confidence=tokens.confidence(self.reference.temperature.value),
+            raw_confidence=tokens.confidence(),
             scores=scores,
             p=p,
             ranks=ranks,
@@ -106,7 +122,6 @@ def scores_of(reference: Reference, outputs: Outputs) -> tuple[dict[str, Vector]
     return scores, p
 
 
-def prediction(outputs: Outputs, temperature: float) -> tuple[NDArray[np.intp], Vector]:
-    """(n,) predicted class indices and their probabilities at this temperature; the outputs must have logits."""
-    posterior = probabilities(np.empty((0, 2)) if outputs.logits is None else outputs.logits, temperature)
-    return posterior.argmax(axis=1), posterior.max(axis=1)
+def tokens_of(items: Items, outputs: Outputs) -> TokenLogits:
+    """The logits that decide: those of the items' tokens, or of their outputs, one row an item."""
+    return TokenLogits.one_each(logits_of(outputs)) if items.tokens is None else items.tokens

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from agent.records import Reason
-from agent.report import Report, WindowReport
+from agent.report import Estimation, Report, WindowReport
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     import numpy as np
 
     from agent.ledger import Ledger
     from agent.records import Batch, Record
-    from agent.report import ModelInfo
+    from agent.report import ModelInfo, WindowEstimate
     from agent.scorer import Scored
     from agent.slices import Slices
     from agent.summary import Summary
@@ -84,9 +87,10 @@ class State:
         self._reports.update({(report.slice, report.window): report for report in closed})
         return closed
 
-    def report(self, now: float, *, ready: bool) -> Report:
+    def report(self, now: float, *, ready: bool, estimation: Estimation | None = None) -> Report:
         """Everything there is to say at this moment. A slice without recent panes is not in it."""
         ledger = self._ledger
+        windows = [self._reports[key] for key in sorted(self._reports) if self._recent(self._reports[key])]
         return Report(
             time=now,
             version=self._identity.version,
@@ -95,13 +99,31 @@ class State:
             heartbeat=now,
             ready=ready,
             last_checkpoint=self.last_checkpoint,
-            windows=tuple(self._reports[key] for key in sorted(self._reports) if self._recent(self._reports[key])),
+            windows=tuple(windows),
             item_p_values=ledger.item_p_values,
             encode_seconds=ledger.encode_seconds,
             score_seconds=ledger.score_seconds,
             batch_records=ledger.batch_records,
+            estimation=self._current(estimation or Estimation(), windows),
         )
 
     def _recent(self, report: WindowReport) -> bool:
         """Whether the window still overlaps the windows that end now."""
         return report.end > self.windows.sealed_until - (report.end - report.start)
+
+    def _current(self, estimation: Estimation, windows: Iterable[WindowReport]) -> Estimation:
+        """Without what belongs to windows that are not reported, or are by now others than those estimated."""
+        reported = {(window.slice, window.window): window.end - window.start for window in windows}
+        slices = {name for name, _ in reported}
+
+        def current(estimate: WindowEstimate) -> bool:
+            # Still shown at the very moment its window is over: the next estimate comes a little after the window.
+            length = reported.get((estimate.slice, estimate.window))
+            return length is not None and estimate.end >= self.windows.sealed_until - length
+
+        since = {name: time for name, time in estimation.last_success.items() if name in slices}
+        return replace(
+            estimation,
+            estimates=tuple(filter(current, estimation.estimates)),
+            last_success=MappingProxyType(since),
+        )

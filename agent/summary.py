@@ -10,7 +10,6 @@ import numpy as np
 
 from agent.panes import DEPTH_EDGES, P_EDGES, UNIT, Pane, Tally, bucket_counts, fixed
 from agent.sample import SIZE, Sample
-from detectors.contract import logits_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -50,10 +49,11 @@ class Summary:
         sample = Sample.of(
             [records[row].id for row in rows],
             outputs.embedding,
-            logits_of(outputs),
+            outputs.logits,
             # A head on the embeddings has them for features: nothing to keep twice.
             None if scored.outputs.features is scored.outputs.embedding else outputs.features,
             self.sample,
+            confidence=scored.confidences[rows] if outputs.logits is None else None,  # logits would give it
         )
         return Pane(*key, self._tally(rows, [records[row].text for row in rows], scored), sample)
 
@@ -63,7 +63,7 @@ class Summary:
         return Tally(
             items=len(rows),
             truncated=int(scored.truncated[rows].sum()),
-            classes=np.bincount(scored.predicted[rows], minlength=len(self.reference.labels)),
+            classes=np.bincount(scored.tokens.take(rows).predicted, minlength=len(self.reference.labels)),
             p_counts=bucket_counts(p, P_EDGES),
             p_sums=np.rint(p * UNIT).astype(np.int64).sum(axis=1),
             depth_counts=bucket_counts(depth, DEPTH_EDGES),

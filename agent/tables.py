@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 COLUMNS = (
     "text",
     "text_pair",
+    "tokens",
     "id",
     "label",
     "prediction",
@@ -33,7 +34,7 @@ COLUMNS = (
     "slice",
     "model_version",
 )
-LISTS = ("logits", "probabilities", "features")
+LISTS = ("tokens", "logits", "probabilities", "features")
 FORMATS = ".parquet, .csv or .jsonl"
 SUFFIXES = frozenset({".parquet", ".csv", ".jsonl"})
 
@@ -62,10 +63,16 @@ class Table:
             )
 
     def texts(self) -> list[str]:
-        """Every text; UsageError with the first row that has none."""
-        self.need("text")
-        values: list[object] = self.data["text"].to_pylist()
-        texts = [value if isinstance(value, str) else "" for value in values]
+        """Every text: where there is no such column, the `tokens` joined by spaces.
+
+        UsageError with the first row that has none.
+        """
+        if "text" in self.data.column_names or "tokens" not in self.data.column_names:
+            self.need("text")
+            values: list[object] = self.data["text"].to_pylist()
+            texts = [value if isinstance(value, str) else "" for value in values]
+        else:
+            texts = [" ".join(tokens) for tokens in self.string_lists("tokens")]
         bad = [row for row, text in enumerate(texts) if not text.strip()]
         if bad:
             raise UsageError(
@@ -83,6 +90,17 @@ class Table:
         if not self.has(column):
             return None
         return [None if value is None else str(value) for value in self.data[column].to_pylist()]
+
+    def string_lists(self, column: str) -> list[list[str]]:
+        """A column of lists of strings, none of them empty; UsageError names the first row that is not one."""
+        self.need(column)
+        lists: list[list[str]] = []
+        for row, cell in enumerate(map(decoded, self.data[column].to_pylist()), start=1):
+            if not isinstance(cell, list) or not cell or not all(isinstance(item, str) for item in cell):
+                found = "something else in it" if isinstance(cell, list) and cell else _found(cell)
+                raise UsageError(f"{self.path}: row {row}: {column!r} has {found}, expected a list of strings.")
+            lists.append(cell)
+        return lists
 
     def ids(self) -> list[str]:
         """The `id` column, with the row's number where there is none."""
@@ -199,7 +217,8 @@ def rows(path: Path, start: int, size: int = 1024) -> Iterator[dict[str, object]
 
 
 def _row(cells: dict[str, object]) -> dict[str, object]:
-    return cells | {name: decoded(cells[name]) for name in LISTS if name in cells}
+    lists = (*LISTS, "label", "prediction") if cells.get("tokens") else LISTS
+    return cells | {name: decoded(cells[name]) for name in lists if name in cells}
 
 
 def _plain(batch: pa.RecordBatch) -> pa.Table:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import reduce
 from typing import TYPE_CHECKING
 
-from agent.panes import Tally
 from agent.report import WindowReport
 from agent.sample import thinned
+from agent.window_contents import EndedWindow
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -36,6 +35,7 @@ class Windows:
         self._newest = float("-inf")
         self._sealed = 0
         self._changed: set[Key] = set()
+        self._ended: dict[tuple[str, str], EndedWindow] = {}
 
     @property
     def sealed_until(self) -> int:
@@ -76,6 +76,12 @@ class Windows:
         self._changed.clear()
         return changed
 
+    def take_ended(self) -> tuple[EndedWindow, ...]:
+        """What windows reported since the last call are made of, in order: the newest of each slice and name."""
+        ended = tuple(self._ended.values())
+        self._ended.clear()
+        return ended
+
     def close(self) -> list[WindowReport]:
         """Seal the panes that are over, and report the windows that end with them."""
         over = self._over()
@@ -108,23 +114,27 @@ class Windows:
         return [report for name, end in ends.items() for report in self._reports(name, end)]
 
     def _reports(self, name: str, end: int) -> Iterator[WindowReport]:
-        """The short and the long window of a slice that end there."""
+        """The short and the long window of a slice that end there; what they are made of can then be taken."""
         for window, length in self._lengths.items():
-            tallies = [
-                pane.tally
+            inside = tuple(
+                pane
                 for (slice_name, start), pane in self._panes.items()
                 if slice_name == name and end - length <= start < end
-            ]
-            yield self._report(name, window, (end - length, end), reduce(Tally.merge, tallies))
+            )
+            ended = EndedWindow(name, window, end - length, end, inside)
+            self._ended.pop(ended.key, None)  # so that they are in the order in which they ended
+            self._ended[ended.key] = ended
+            yield self._report(ended)
 
-    def _report(self, name: str, window: str, span: tuple[int, int], tally: Tally) -> WindowReport:
+    def _report(self, ended: EndedWindow) -> WindowReport:
+        tally = ended.tally
         enough = tally.items >= self._least
         unknown = float("nan")
         return WindowReport(
-            slice=name,
-            window=window,
-            start=span[0],
-            end=span[1],
+            slice=ended.slice,
+            window=ended.window,
+            start=ended.start,
+            end=ended.end,
             items=tally.items,
             enough=enough,
             ood_ratio=tally.ood_ratios(self._detectors) if enough else {},

@@ -68,3 +68,29 @@ def sampling_variance(accuracy: float, items: float) -> float:
     inside = min(max(accuracy, 0.0), 1.0)
     # Even where every item seems right, one more item may be wrong.
     return max(inside * (1 - inside), 1 / (items + 1)) / items
+
+
+@dataclass(frozen=True)
+class Home:
+    """What is known of the source itself: its `accuracy` on `rows` held-out rows.
+
+    `correction` is what must be added to an estimate that takes those very rows for a new domain.
+    """
+
+    accuracy: float
+    rows: int
+    correction: float
+
+    def mixed(self, found: AccuracyEstimate, novelty: float, items: int) -> AccuracyEstimate:
+        """The estimate of a window of which only the share `novelty` in [0, 1] is not the source itself.
+
+        `found` takes all of it for new. A part that nothing tells from the source is as far off as the source was,
+        so the correction holds for it, and what is left there is the sampling of both.
+        """
+        known = 1 - novelty
+        accuracy = found.accuracy + known * self.correction
+        sampling = sampling_variance(self.accuracy, self.rows) + sampling_variance(accuracy, items)
+        rest = known * DEVIATIONS**2 * sampling
+        low = accuracy - np.sqrt((novelty * (found.accuracy - found.low)) ** 2 + rest)
+        high = accuracy + np.sqrt((novelty * (found.high - found.accuracy)) ** 2 + rest)
+        return AccuracyEstimate(*(float(min(max(value, 0.0), 1.0)) for value in (accuracy, low, high)))

@@ -9,7 +9,18 @@ import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal
 
-from exporters.samples import NO_LABELS, by_name, class_ratios, item_p_values, ood_ratios, per_window
+from exporters.samples import (
+    NO_LABELS,
+    by_name,
+    class_ratios,
+    drops,
+    item_p_values,
+    last_estimates,
+    ood_ratios,
+    per_estimate,
+    per_window,
+    shift_metrics,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -163,7 +174,7 @@ METRICS: tuple[Metric, ...] = (
         "gauge",
         ("model", "slice", "window", "class"),
         class_ratios,
-        "Fraction of the window's items predicted as this class. Everything in one class: suspect the model "
+        "Fraction of the window's predictions that are this class. Everything in one class: suspect the model "
         "or its input. Absent while the window has too few items.",
     ),
     Scalar(
@@ -179,6 +190,79 @@ METRICS: tuple[Metric, ...] = (
         ("model", "slice", "window"),
         per_window(lambda window: window.end),
         "Where the newest window ends, in the records' own time. Far behind now: the stream lags or dried up.",
+    ),
+    Scalar(
+        "leadline_shift_metric",
+        "gauge",
+        ("model", "slice", "window", "metric"),
+        shift_metrics,
+        "How far the window's items are from the source by one measure; each has its own scale. That it moves "
+        "says that inputs changed, not that the model suffers: for that see leadline_accuracy_drop_ratio.",
+    ),
+    Scalar(
+        "leadline_accuracy_drop_ratio",
+        "gauge",
+        ("model", "slice", "window", "bound"),
+        drops,
+        "Accuracy lost against the source, estimated without labels: 0.05 is 5 points, below 0 is a gain. bound "
+        "is estimate, or low and high, between which the truth probably lies. All three are absent while "
+        "leadline_estimate_available is 0: never read absent as no drop.",
+    ),
+    Scalar(
+        "leadline_estimate_available",
+        "gauge",
+        ("model", "slice", "window"),
+        per_estimate(lambda estimate: not estimate.reason),
+        "1 if accuracy lost in the newest window could be estimated, 0 if there is no saying, for example for "
+        "too few items; `leadline run` prints why. Absent before the first estimate, and where it broke: see "
+        "leadline_estimate_failures_total.",
+    ),
+    Scalar(
+        "leadline_estimate_inside_domains",
+        "gauge",
+        ("model", "slice", "window"),
+        per_estimate(lambda estimate: float("nan") if estimate.reason else estimate.inside_domains),
+        "1 if the window is within what the reference domains showed, 0 if it is unlike all of them: the drop is "
+        "then a guess, and only labels would tell. Absent where there is no estimate.",
+    ),
+    Scalar(
+        "leadline_last_estimate_timestamp_seconds",
+        "gauge",
+        ("model", "slice"),
+        last_estimates,
+        "When a window of the slice was last estimated, with a number or with a reason for none. While records "
+        "come, older than a pane and `estimate.every` together means that estimates fail or hang. Absent "
+        "without reference domains.",
+    ),
+    Scalar(
+        "leadline_estimate_started_timestamp_seconds",
+        "gauge",
+        NO_LABELS,
+        lambda report: {NO_LABELS: report.estimation.running_since},
+        "When the estimate now being made was begun; absent while none is. Alert when it is older than 5 "
+        "minutes: it hangs. Records are scored as before, but nothing is estimated until the agent is restarted.",
+    ),
+    Scalar(
+        "leadline_estimate_failures_total",
+        "counter",
+        ("reason",),
+        lambda report: by_name(report.estimation.failures),
+        "Estimates that broke: memory, arithmetic, or any other error. The window is left without an estimate "
+        "and the next one is tried; the log says what broke, once.",
+    ),
+    Scalar(
+        "leadline_estimates_missed_total",
+        "counter",
+        NO_LABELS,
+        lambda report: {NO_LABELS: report.estimation.missed},
+        "Times estimates were due while earlier ones were still being made; nothing is lost, the newest windows "
+        "come next. Rising steadily: raise `estimate.every`, or one hangs.",
+    ),
+    Distribution(
+        "leadline_estimate_seconds",
+        NO_LABELS,
+        lambda report: {NO_LABELS: report.estimation.seconds},
+        "Time one window's estimate took, beside the scoring.",
     ),
     Distribution(
         "leadline_encode_seconds",
@@ -221,6 +305,8 @@ Served at `/metrics` as Prometheus text or OpenMetrics. Generated from `exporter
 - Moments are timestamps in epoch seconds, not ages: `time() - ..._timestamp_seconds` is the age.
 - Counters and histograms run since the agent started. A histogram's last bucket is `le="+Inf"`.
 - What is not known is absent, never NaN and never 0. A slice without recent records has no window series.
+- An estimate comes a little after its window. If none follows, it disappears once its window lies wholly in
+  the past.
 - Every scrape is one consistent snapshot, in which each record read is in exactly one place:
   received = processed + discarded + in flight.
 - `window` is `short` or `long`. Slices beyond the configured number share the slice `__other__`.
@@ -231,6 +317,18 @@ The share of items out of distribution, where both windows agree that it is more
 
 ```promql
 min without (window) (leadline_ood_ratio{detector="knn"}) > 0.1
+```
+
+Slices that have probably lost more than 5 points of accuracy, by both windows:
+
+```promql
+min without (window) (leadline_accuracy_drop_ratio{bound="low"}) > 0.05
+```
+
+An estimate that hangs:
+
+```promql
+time() - leadline_estimate_started_timestamp_seconds > 300
 ```
 
 Slices whose newest window ends more than 15 minutes ago:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from agent.report import Histogram, Report, WindowReport
+from agent.report import DropEstimate, Histogram, Report, WindowReport
 
 Labels = tuple[str, ...]
 Scalars = Mapping[Labels, float]
@@ -35,6 +35,46 @@ def per_window(read: Callable[[WindowReport], float]) -> Callable[[Report], Scal
     return samples
 
 
+def per_estimate(read: Callable[[DropEstimate], float]) -> Callable[[Report], Scalars]:
+    """One series for each (model, slice, window) that was estimated, read from its estimate."""
+
+    def samples(report: Report) -> Scalars:
+        return {
+            (report.info.model, one.slice, one.window): read(one.estimate) for one in report.estimation.estimates
+        }
+
+    return samples
+
+
+def shift_metrics(report: Report) -> Scalars:
+    """By (model, slice, window, metric), without the OOD ratios, which have a metric of their own."""
+    return {
+        (report.info.model, one.slice, one.window, name): value
+        for one in report.estimation.estimates
+        for name, value in one.estimate.metrics.items()
+        if not name.startswith("ood_")
+    }
+
+
+def drops(report: Report) -> Scalars:
+    """By (model, slice, window, bound); nothing for a window of which nothing can be said."""
+    return {
+        (report.info.model, one.slice, one.window, bound): value
+        for one in report.estimation.estimates
+        if not one.estimate.reason
+        for bound, value in (
+            ("estimate", one.estimate.drop.estimate),
+            ("low", one.estimate.drop.low),
+            ("high", one.estimate.drop.high),
+        )
+    }
+
+
+def last_estimates(report: Report) -> Scalars:
+    """By (model, slice)."""
+    return {(report.info.model, name): time for name, time in report.estimation.last_success.items()}
+
+
 def ood_ratios(report: Report) -> Scalars:
     """By (model, slice, detector, window)."""
     return {
@@ -45,11 +85,14 @@ def ood_ratios(report: Report) -> Scalars:
 
 
 def class_ratios(report: Report) -> Scalars:
-    """By (model, slice, window, class); nothing for a window with too few items to give a ratio."""
+    """By (model, slice, window, class); nothing for a window with too few items to give a ratio.
+
+    Of all predictions: one an item, or of a sequence labeller one a token.
+    """
     return {
-        (report.info.model, one.slice, one.window, name): count / one.items
+        (report.info.model, one.slice, one.window, name): count / predictions
         for one in report.windows
-        if one.enough and one.items
+        if one.enough and (predictions := sum(one.classes.values()))
         for name, count in one.classes.items()
     }
 

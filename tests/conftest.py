@@ -31,6 +31,15 @@ def encoder_int8() -> Path:
     return _fetched("int8")
 
 
+@pytest.fixture(scope="session")
+def evaluation_texts() -> Path:
+    """The directory of the evaluation texts, for tests marked `data`."""
+    directory = Path(os.environ.get("LEADLINE_DATA") or Path(__file__).parents[2] / "shared" / "data")
+    if not directory.is_dir():
+        pytest.skip("the evaluation texts are absent: set LEADLINE_DATA to the directory that holds them")
+    return directory
+
+
 def _fetched(precision: Precision) -> Path:
     """Kept in the cache for later runs, until a module that makes it changes."""
     sources = b"".join(Path(module.__file__ or "").read_bytes() for module in CONVERTERS)

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from agent.cli import check, demo, encoder, fit, run, score
+from agent.cli import backtest, check, demo, encoder, estimate, evaluate, fit, run, score
 from agent.cli.output import complain, console
 from agent.errors import LeadlineError
 
@@ -25,6 +25,9 @@ app.command("demo")(demo.demo)
 app.add_typer(encoder.app, name="encoder")
 app.command("fit")(fit.fit)
 app.command("score")(score.score)
+app.command("estimate")(estimate.estimate)
+app.command("evaluate")(evaluate.evaluate)
+app.command("backtest")(backtest.backtest)
 app.command("run")(run.run)
 app.command("check")(check.check)
 

@@ -13,6 +13,7 @@ import typer
 import yaml
 
 from agent.assembly import expected_of, open_checkpoints
+from agent.bundle import load_reference
 from agent.cli.output import JsonFile, console, write_facts
 from agent.config import FitConfig, RunConfig, load_config
 from agent.encoder import Encoder
@@ -20,7 +21,6 @@ from agent.errors import LeadlineError, ServiceError, UsageError
 from agent.fit import open_task, read_tables
 from agent.inference import open_inference
 from agent.loop import Clocks
-from agent.reference import load_reference
 from agent.sources.file import FileSource, Timing
 
 if TYPE_CHECKING:
@@ -101,6 +101,8 @@ def _describe(encoder: Encoder) -> str:
 def _task(config: FitConfig) -> str:
     model = config.model
     _, head = open_task(config)
+    if model.task == "tokens":
+        return "the logits of every token come with the tables"
     what = "outputs come with the tables" if model.path is None else f"runs {model.path}"
     return f"{what}, {'no head given' if head is None else f'head {model.head}'}"
 

@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.table import Table
 
+from agent.bundle import check_place, load_reference, save_reference
+from agent.cli.card import backtest_facts, show_card
 from agent.cli.output import JsonFile, bars, console, write_facts
 from agent.config import FitConfig, load_config
 from agent.encoder import Encoder
 from agent.fit import fit as fit_reference
 from agent.freeze import SOURCE
-from agent.reference import check_place, load_reference, save_reference
 
 if TYPE_CHECKING:
     from agent.reference import Reference
@@ -25,7 +26,9 @@ def fit(
     out: Annotated[Path, typer.Option(help="Directory to write the reference to.")],
     json: JsonFile = None,
 ) -> None:
-    """Fit detectors and calibration on the source's tables, and freeze them into a reference.
+    """Fit detectors, calibration and the estimator of the accuracy drop, and freeze them into a reference.
+
+    Ends with how far its estimates can be trusted, from domains that were left out.
 
     Example: leadline fit fit.yaml --out reference
     """
@@ -37,7 +40,7 @@ def fit(
     save_reference(reference, out)
     saved = load_reference(out)
     _show(saved, out)
-    write_facts(json, facts_of(saved))
+    write_facts(json, facts_of(saved) | backtest_facts(saved))
 
 
 def facts_of(reference: Reference) -> dict[str, Any]:
@@ -45,6 +48,7 @@ def facts_of(reference: Reference) -> dict[str, Any]:
     return {
         "id": reference.id,
         "model": reference.model,
+        "task": reference.task.kind,
         "labels": list(reference.labels),
         "encoder": asdict(reference.encoder),
         "rows": dict(reference.source.rows),
@@ -52,18 +56,17 @@ def facts_of(reference: Reference) -> dict[str, Any]:
         "temperature": asdict(reference.temperature),
         "detectors": list(reference.detectors),
         "unavailable": dict(reference.unavailable),
-        "domains": [asdict(domain) for domain in reference.domains],
+        "shift": {domain.name: dict(domain.shift) for domain in reference.domains},
     }
 
 
 def _show(reference: Reference, out: Path) -> None:
     console.print(_source_table(reference))
-    if reference.domains:
-        console.print(_domain_table(reference))
     for name, reason in reference.unavailable.items():
         console.print(f"[yellow]{name} is not available:[/] {reason}")
     if reference.temperature.bounded:
         console.print("[yellow]The temperature hit its bound: the model's confidence says little.[/]")
+    show_card(reference)
     console.print(f"Reference [bold]{reference.id}[/] is in [bold]{out}[/].")
 
 
@@ -73,22 +76,4 @@ def _source_table(reference: Reference) -> Table:
         table.add_column(heading, justify="left" if heading == "split" else "right")
     for split in SOURCE:
         table.add_row(split, f"{reference.source.rows[split]:,}", f"{reference.source.accuracy[split]:.3f}")
-    return table
-
-
-def _domain_table(reference: Reference) -> Table:
-    primary = f"ood_{reference.primary}"
-    table = Table(title="Reference domains", title_justify="left")
-    table.add_column("domain")
-    for heading in ("rows", "accuracy", "drop", f"OOD {reference.primary}", "Q"):
-        table.add_column(heading, justify="right")
-    for domain in sorted(reference.domains, key=lambda item: -item.drop):
-        table.add_row(
-            domain.name,
-            f"{domain.n:,}",
-            f"{domain.accuracy:.3f}",
-            f"{domain.drop:+.3f}",
-            f"{domain.shift[primary]:.3f}",
-            f"{domain.shift['q']:.3f}",
-        )
     return table

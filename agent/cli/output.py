@@ -26,6 +26,15 @@ console = Console(highlight=False)
 JsonFile = Annotated[Path | None, typer.Option("--json", help="Also write the facts to this file, as JSON.")]
 
 
+def points(estimate: float, low: float, high: float) -> str:
+    """A drop and its bounds in percentage points, escaped for the console.
+
+    >>> print(points(0.052, 0.011, 0.0949).replace(chr(92), ""))
+    +5.2 [+1.1, +9.5]
+    """
+    return f"{100 * estimate:+.1f} \\[{100 * low:+.1f}, {100 * high:+.1f}]"
+
+
 def complain(error: LeadlineError) -> None:
     """Print an error to standard error, one line a finding."""
     for line in str(error).splitlines():

@@ -14,6 +14,7 @@ import typer
 
 from agent.assembly import assemble
 from agent.checkpoints import held_alone
+from agent.cli.estimate import facts_of
 from agent.cli.output import JsonFile, write_facts
 from agent.cli.windows import WindowLines
 from agent.config import RunConfig, load_config
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from agent.assembly import Agent
-    from agent.report import Report, WindowReport
+    from agent.report import Report, WindowEstimate, WindowReport
 
 
 def run(
@@ -47,7 +48,7 @@ def run(
 def run_agent(
     agent: Agent, config: RunConfig, stop: Event, before_end: Callable[[str], None] = lambda _: None
 ) -> tuple[Report, list[WindowReport]]:
-    """Run an assembled agent with its exporters, showing each short window as it closes.
+    """Run an assembled agent with its exporters, showing each short window as it closes, then its estimate.
 
     Gives the last snapshot and the last windows. `before_end` is told the server's address while it still serves.
     """
@@ -62,6 +63,10 @@ def run_agent(
         if report.window == "short":
             show(report)
 
+    def on_estimated(made: WindowEstimate) -> None:
+        if made.window == "short":
+            show.estimated(made)
+
     server = config.exporters.prometheus
     with serving(latest, server.host, server.port) as served:
         log.info(
@@ -70,7 +75,7 @@ def run_agent(
             reference=agent.reference.id,
             metrics=f"{served.url}/metrics",
         )
-        agent.run(Listeners(publish=latest.set, closed=on_closed), stop)
+        agent.run(Listeners(latest.set, on_closed, on_estimated), stop)
         before_end(served.url)
     log.info("stopped", **_counts(latest()))
     return latest(), closed
@@ -132,4 +137,9 @@ def _facts(report: Report, closed: list[WindowReport]) -> dict[str, Any]:
         "reference": report.info.reference_id,
         "events": _counts(report),
         "windows": [asdict(window) for window in closed],
+        # Without when they were made: the same stream gives the same facts.
+        "estimates": [
+            {"slice": made.slice, "window": made.window, "end": made.end, **facts_of(made.estimate)}
+            for made in report.estimation.estimates
+        ],
     }

@@ -9,10 +9,10 @@ import numpy as np
 import typer
 from rich.table import Table
 
+from agent.bundle import load_reference
 from agent.cli.output import JsonFile, bars, console, write_facts
 from agent.config import EncodingConfig
 from agent.inference import open_inference
-from agent.reference import load_reference
 from agent.score_table import score_table
 from agent.scorer import Scorer
 from agent.tables import check_output, read_table, write_table

@@ -13,17 +13,18 @@ from hypothesis import HealthCheck, settings
 from agent.config import WindowsConfig
 from agent.ledger import Ledger
 from agent.records import Record
-from agent.reference import Calibrated, EncoderIdentity, Reference, SourceFacts, TaskIdentity
+from agent.reference import Calibrated, EncoderIdentity, Reference, SourceFacts, TaskIdentity, Trust
 from agent.report import ModelInfo
 from agent.sample import digests
-from agent.scorer import Scored, prediction, scores_of
+from agent.scorer import Scored, scores_of
 from agent.slices import Slices
 from agent.state import Identity, State
 from agent.summary import Summary
+from agent.token_outputs import TokenLogits
 from agent.windows import Windows
 from agent.words import Vocabulary
 from detectors.calibration import Temperature
-from detectors.contract import Head, Outputs, Source
+from detectors.contract import Head, Outputs, Source, logits_of
 from detectors.depth import depth_ranks
 from detectors.table import DETECTORS
 
@@ -74,6 +75,7 @@ def reference() -> Reference:
             sample={},
         ),
         domains=(),
+        trust=Trust("there are no reference domains"),
         id="0123456789abcdef",
     )
 
@@ -90,11 +92,14 @@ def score(reference: Reference) -> Score:
             rng = np.random.default_rng(seed)
             outputs = _outputs(rng, 1, shift=rng.choice([0.0, 2.0]))
             scores, p = scores_of(reference, outputs)
-            predicted, confidence = prediction(outputs, 1.0)
+            tokens = TokenLogits.one_each(logits_of(outputs))
+            confidence = tokens.confidence()
             ranks = depth_ranks(scores["depth"], reference.source.depths)
             truncated = np.array([len(record.text) > 20])
             finite = np.array(["no numbers" not in record.text])
-            known[key] = Scored(outputs, finite, truncated, predicted, confidence, scores, p, ranks, 0.25, 0.125)
+            known[key] = Scored(
+                outputs, finite, truncated, tokens, confidence, confidence, scores, p, ranks, 0.25, 0.125
+            )
         return known[key]
 
     def score(records: Sequence[Record]) -> Scored:
@@ -110,8 +115,9 @@ def score(reference: Reference) -> Score:
             outputs=Outputs(joined(lambda s: s.outputs.embedding), joined(lambda s: s.outputs.logits)),
             finite=joined(lambda s: s.finite),
             truncated=joined(lambda s: s.truncated),
-            predicted=joined(lambda s: s.predicted),
+            tokens=TokenLogits.one_each(joined(lambda s: s.tokens.values)),
             confidence=joined(lambda s: s.confidence),
+            raw_confidence=joined(lambda s: s.raw_confidence),
             scores={name: joined(lambda s, name=name: s.scores[name]) for name in FITTED},
             p={name: joined(lambda s, name=name: s.p[name]) for name in FITTED},
             ranks=joined(lambda s: s.ranks),

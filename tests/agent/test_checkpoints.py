@@ -85,16 +85,21 @@ IDS = st.lists(
 )
 
 
-@given(IDS, st.lists(COUNT, min_size=7, max_size=7), st.integers(0, 4), st.integers(0, 3))
+@given(IDS, st.lists(COUNT, min_size=7, max_size=7), st.integers(0, 4), st.integers(0, 3), st.sampled_from([0, 2]))
 def test_a_pane_comes_back_exactly(
-    plain: Callable[[object], Any], ids: list[str], counts: list[int], embedding: int, features: int
+    plain: Callable[[object], Any],
+    ids: list[str],
+    counts: list[int],
+    embedding: int,
+    features: int,
+    confidence: int,
 ) -> None:
     """Counts of any size, ids in any script, samples of any shape, even empty, survive packing."""
     rng = np.random.default_rng(len(ids))
     array = np.array(counts, np.int64)
     tally = Tally(*counts[:2], array, np.stack([array, array]), array, array, *counts[2:5], array)
-    parts = (rng.normal(size=(len(ids), width)) for width in (embedding, 2, features))
-    pane = Pane("slice", HOUR, tally, Sample.of(ids, *parts, size=5))
+    *parts, kept = (rng.normal(size=(len(ids), width)) for width in (embedding, 2, features, confidence))
+    pane = Pane("slice", HOUR, tally, Sample.of(ids, *parts, size=5, confidence=kept))
     again = unpack("slice", HOUR, pack(pane))
     assert plain(again) == plain(pane)
     assert pack(again) == pack(pane)

@@ -67,11 +67,12 @@ def test_a_fit_needs_little(tmp_path: Path) -> None:
 
 
 def test_a_run_needs_little(tmp_path: Path) -> None:
-    """Panes of ten minutes, windows of one and six hours; metrics on this machine only; no state."""
+    """Panes of ten minutes, windows of one and six hours, estimates a minute; local metrics only; no state."""
     config = load(tmp_path, RUN)
     assert config.windows.model_dump() == {
         "pane": 600, "short": 3600, "long": 21_600, "min_items": 100, "lateness": None,
     }  # fmt: skip
+    assert config.estimate.every == 60
     assert config.slices.model_dump() == {"field": "slice", "max": 20}
     assert config.encoding.model_dump() == {"batch": 64, "threads": 0, "device": "auto"}
     assert config.exporters.prometheus.model_dump() == {"host": "127.0.0.1", "port": 9108}

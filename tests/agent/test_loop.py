@@ -14,16 +14,19 @@ import pytest
 
 from agent.checkpoints import Checkpoints, NoCheckpoints, pack, unpack
 from agent.errors import ServiceError
+from agent.estimate_job import EstimateJob
 from agent.loop import Clocks, Listeners, run
+from agent.no_estimates import NoEstimates
 from agent.records import Batch, Reason, Record
+from agent.report import DropEstimate, Interval, Report, WindowEstimate, WindowReport
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
-    from agent.report import Report, WindowReport
     from agent.scorer import Scored
     from agent.state import State
+    from agent.window_contents import Window
 
 HOUR = 1_767_225_600
 # Two late records, a gap, three slices, ids that come twice; None is a row that is rejected.
@@ -147,6 +150,8 @@ class Outcome:
     closed: list[WindowReport] = field(default_factory=list)
     reports: list[Report] = field(default_factory=list)
     panes: dict[Any, Any] = field(default_factory=dict)
+    estimates: list[WindowEstimate] = field(default_factory=list)
+    estimates_of: Any = None  # what makes them, if not NoEstimates
 
 
 @pytest.fixture
@@ -160,8 +165,9 @@ def go(score: Callable[[Sequence[Record]], Scored]) -> Callable[..., None]:
 
         ticks = count()
         clocks = Clocks(lambda: float(next(ticks)), lambda: 17.0)
-        listeners = Listeners(outcome.reports.append, outcome.closed.append)
-        run(source, scored, state, listeners, store, stop or Event(), clocks)
+        listeners = Listeners(outcome.reports.append, outcome.closed.append, outcome.estimates.append)
+        estimates = outcome.estimates_of or NoEstimates("no domains", clocks.epoch)
+        run(source, scored, state, estimates, listeners, store, stop or Event(), clocks)
         outcome.panes = dict(state.windows.panes)
 
     return go
@@ -296,7 +302,8 @@ def test_empty_reads_keep_the_heart_beating(
 
     clocks = Clocks(lambda: 0.0, lambda: float(next(epochs)))
     listeners = Listeners(reports.append, reports.append)
-    run(Idle(Steps()), scored, new_state(), listeners, NoCheckpoints(), stop, clocks)
+    estimates = NoEstimates("no domains", lambda: 0.0)
+    run(Idle(Steps()), scored, new_state(), estimates, listeners, NoCheckpoints(), stop, clocks)
     assert [report.heartbeat for report in reports] == [100.0, 101.0, 102.0, 103.0, 104.0, 105.0]
     assert [report.ready for report in reports] == [True] * 5 + [False]
 
@@ -318,3 +325,110 @@ def test_without_a_store_nothing_piles_up(new_state: Callable[..., State], go: C
     assert not NoCheckpoints().due(1e9)
     go(state, Source(Steps()), NoCheckpoints(), Outcome())
     assert state.windows.take_changed() == []
+
+
+def test_each_new_estimate_is_told_after_its_window(
+    new_state: Callable[..., State], go: Callable[..., None]
+) -> None:
+    """An estimate is told after the window it is of, and the snapshot that comes next shows it."""
+    told: list[Any] = []
+
+    class Told(list[Any]):
+        def append(self, item: Any) -> None:
+            super().append(item)
+            told.append(item)
+
+    outcome = Outcome(Told(), Told(), estimates=Told())
+    go(new_state(), Source(Steps()), NoCheckpoints(), outcome)
+    assert {made.estimate.reason for made in outcome.estimates} == {"no domains"}
+    for place, made in enumerate(told):
+        if isinstance(made, WindowEstimate):
+            closed = [each for each in told[:place] if isinstance(each, WindowReport)]
+            assert (made.slice, made.window, made.end) in [(one.slice, one.window, one.end) for one in closed]
+            report = next(each for each in told[place:] if isinstance(each, Report))
+            known = {(one.slice, one.window): one.end for one in report.estimation.estimates}
+            assert known.get((made.slice, made.window), made.end) >= made.end
+    # Of windows that close at one moment only the newest of a slice is estimated; the last one always is.
+    assert len(outcome.estimates) <= len(outcome.closed)
+    last, made = outcome.closed[-1], outcome.estimates[-1]
+    assert (last.slice, last.window, last.end) == (made.slice, made.window, made.end)
+    assert made in outcome.reports[-1].estimation.estimates
+
+
+def test_the_end_of_the_file_waits_for_the_last_estimates(
+    new_state: Callable[..., State], go: Callable[..., None]
+) -> None:
+    """With the state already saved, snapshots go on while the last windows are estimated, until it is done."""
+    asked = list[str]()
+
+    class Slow(NoEstimates):
+        def unfinished(self, stop: Event) -> bool:
+            assert not stop.is_set()
+            asked.append(steps.taken[-1])
+            return len(asked) < 4
+
+    steps, outcome = Steps(), Outcome(estimates_of=Slow("slow", lambda: 0.0))
+    go(new_state(), Source(steps), Store(steps), outcome)
+    assert asked == ["commit"] * 4
+    assert [report.ready for report in outcome.reports[-4:]] == [True, True, True, False]
+
+
+def estimated(window: Window) -> DropEstimate:
+    """What says how many items it was made of."""
+    return DropEstimate(
+        window.tally.items, 0.9, "", Interval(0.0, 0.0, 0.0), Interval(), {}, {}, inside_domains=True, outside=()
+    )
+
+
+def test_the_last_windows_of_a_file_are_estimated(
+    new_state: Callable[..., State], go: Callable[..., None]
+) -> None:
+    """However seldom estimates are due, the last snapshot has one of every window it shows, of all its items."""
+    outcome = Outcome()
+    with EstimateJob(estimated, 3600.0, Clocks()) as outcome.estimates_of:
+        go(new_state(), Source(Steps()), NoCheckpoints(), outcome)
+    last = outcome.reports[-1]
+    assert [(w.slice, w.window, w.end, w.items) for w in last.windows] == [
+        (e.slice, e.window, e.end, e.estimate.n) for e in last.estimation.estimates
+    ]
+    assert last.windows
+
+
+@pytest.mark.parametrize("told_to_stop", [False, True])
+def test_a_hung_estimate_stops_neither_scoring_nor_the_end(
+    new_state: Callable[..., State],
+    go: Callable[..., None],
+    plain: Callable[[object], Any],
+    monkeypatch: pytest.MonkeyPatch,
+    told_to_stop: bool,  # noqa: FBT001
+) -> None:
+    """With an estimate that never comes back all records are scored and saved, and a snapshot shows its start."""
+    monkeypatch.setattr("agent.estimate_job.GRACE", 0.05)
+    release, reached, stop = Event(), Event(), Event()
+    whole, outcome = Outcome(), Outcome()
+    go(new_state(), Source(Steps()), NoCheckpoints(), whole)
+
+    def hangs(window: Window) -> DropEstimate:
+        reached.set()
+        assert release.wait(20)
+        return estimated(window)
+
+    class Waiting(Source):
+        def read(self) -> Batch:
+            if self.position > 14:
+                assert reached.wait(20)
+            batch = super().read()
+            if told_to_stop and batch.ended:
+                stop.set()
+            return batch
+
+    source, store = Waiting(Steps()), Store(Steps())
+    with EstimateJob(hangs, 3600.0, Clocks(epoch=lambda: 5.0), patience=0.2) as outcome.estimates_of:
+        go(new_state(), source, store, outcome, stop)
+    release.set()
+    assert plain(outcome.panes) == plain(whole.panes)
+    assert plain(outcome.closed) == plain(whole.closed)
+    assert store.facts["positions"] == {"file": len(STREAM)}
+    assert outcome.reports[-1].estimation.running_since == 5.0
+    assert outcome.reports[-1].estimation.estimates == ()
+    assert outcome.estimates == []

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from agent.records import (
     CLOCK_SKEW,
     LONGEST_ID,
+    MOST_TOKENS,
     Batch,
     Expected,
     Reason,
@@ -28,7 +29,11 @@ from agent.records import (
 NOW = 1_787_306_400.0  # 2026-08-21T10:00:00Z
 MODEL = Expected("sentiment", frozenset({"negative", "positive", "1"}), logits=2, features=3)
 PLAIN = Expected("sentiment", frozenset({"negative", "positive", "1"}))
+TAGGER = Expected("tagger", frozenset({"NOUN", "VERB", "1"}), logits=2, tokens=True)
 GOOD = {"text": "great film", "logits": [-1, 1.5], "features": [0, 0.5, 1]}
+
+
+TAGGED = {"tokens": ["dogs", "bark"], "logits": [[2, -1.5], [0, 1]]}
 
 
 def line(**fields: Any) -> bytes:  # noqa: ANN401 - any JSON value
@@ -108,9 +113,86 @@ POISON: dict[Reason, list[bytes]] = {
 }  # fmt: skip
 
 
+def tagged(**fields: Any) -> bytes:  # noqa: ANN401 - any JSON value
+    """A good record of a sequence labeller with these fields instead; None takes one away."""
+    content = {name: value for name, value in (TAGGED | fields).items() if value is not None}
+    return json.dumps(content).encode()
+
+
+TOKEN_POISON: dict[Reason, list[bytes]] = {
+    Reason.NO_TEXT: [tagged(tokens=None)],
+    Reason.LABEL_ONLY: [tagged(tokens=None, label=["NOUN", "VERB"])],
+    Reason.NO_TOKENS: [tagged(tokens=[]), tagged(tokens=None, text="dogs bark"), tagged(tokens=[], text="dogs")],
+    Reason.TOKENS_NOT_STRINGS: [
+        tagged(tokens=value)
+        for value in ("dogs bark", {"0": "dogs"}, 2, True, ["dogs", 1], ["dogs", None], [["a"]])
+    ],
+    Reason.EMPTY_TEXT: [tagged(tokens=["", " "]), tagged(text=" ")],
+    Reason.TOO_LARGE: [tagged(tokens=["x"] * (MOST_TOKENS + 1))],
+    Reason.NO_LOGITS: [tagged(logits=None), tagged(logits=[[0, 1], None])],
+    Reason.TOKENS_MISMATCH: [
+        tagged(logits=[]),
+        tagged(logits=[[0, 1]]),
+        tagged(logits=[[0, 1]] * 3),
+        tagged(label=["NOUN"]),
+        tagged(prediction=[]),
+    ],
+    Reason.LOGITS_WIDTH: [
+        tagged(logits=value)
+        for value in ("ab", 5, {"0": [0, 1]}, [1, 2], [[0, 1], [0]], [[0, 1], [0, 1, 2]], [[], []])
+    ],
+    Reason.LOGITS_NOT_FINITE: [
+        tagged(logits=[[0, 1], [0, value]]) for value in (math.nan, math.inf, 10**400, None, "1", True, [1])
+    ],
+    Reason.WRONG_TYPE: [tagged(label="NOUN"), tagged(prediction={"0": "NOUN"}), tagged(label=["NOUN", []])],
+    Reason.UNKNOWN_LABEL: [tagged(label=["NOUN", "ADJ"]), tagged(prediction=["NOUN", None])],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("reason", "content"),
+    [
+        pytest.param(reason, content, id=f"{reason}-{place}")
+        for reason, examples in TOKEN_POISON.items()
+        for place, content in enumerate(examples)
+    ],
+)
+def test_poison_for_a_sequence_labeller_is_rejected_for_its_reason(reason: Reason, content: bytes) -> None:
+    """What does not give every token its logits, or its label where there are labels, has a reason of its own."""
+    assert reason_of(content, TAGGER) is reason
+
+
+def test_a_sequence_labellers_record_is_read() -> None:
+    """Each token has its logits, its prediction and its label; the text is the tokens, unless there is one."""
+    assert parse(tagged(label=["NOUN", 1], prediction=["NOUN", "VERB"]), TAGGER, "file:1", NOW) == Record(
+        id="file:1",
+        text="dogs bark",
+        time=NOW,
+        prediction=("NOUN", "VERB"),
+        label=("NOUN", "1"),
+        token_logits=((2.0, -1.5), (0.0, 1.0)),
+    )
+    assert parse(tagged(text="Dogs bark!"), TAGGER, "file:1", NOW).text == "Dogs bark!"
+
+
+def test_tokens_alone_are_a_text_for_a_classifier_too() -> None:
+    """A classifier reads the tokens where there is no text, and ignores them where there is one."""
+    assert parse(b'{"tokens": ["great", "film"]}', PLAIN, "file:1", NOW) == Record("file:1", "great film", NOW)
+    assert parse(b'{"text": "a", "tokens": 5}', PLAIN, "file:1", NOW) == Record("file:1", "a", NOW)
+
+
+def test_tokens_of_a_tables_row_have_a_bound() -> None:
+    """Together they may be as long as a line, since a row comes without a bound of its own."""
+    half = "x" * (1 << 19)
+    logits = [[0, 1]] * 2
+    assert from_fields({"tokens": [half, half], "logits": logits}, TAGGER, "file:1", NOW)
+    with pytest.raises(RejectedError, match="too_large"):
+        from_fields({"tokens": [half, half + "x"], "logits": logits}, TAGGER, "file:1", NOW)
+
+
 def test_every_reason_has_an_example() -> None:
     """A reason without an input that leads to it is missing from the tests, or cannot happen."""
-    assert set(POISON) == set(Reason)
+    assert {*POISON, *TOKEN_POISON} == set(Reason)
     assert [reason for reason, examples in POISON.items() if not examples] == [Reason.MALFORMED_ROW, Reason.LATE]
 
 
@@ -292,6 +374,7 @@ NAMES = st.sampled_from(
         "slice",
         "text",
         "text_pair",
+        "tokens",
         "prediction",
         "probabilities",
         "logits",
@@ -301,10 +384,10 @@ NAMES = st.sampled_from(
 )
 
 
-def check(content: bytes) -> None:
+def check(content: bytes, expected: Expected = MODEL) -> None:
     """Either a usable record, or a reason; never another error."""
     try:
-        record = parse(content, MODEL, "file:1", NOW)
+        record = parse(content, expected, "file:1", NOW)
     except RejectedError:
         return
     assert record.text.strip()
@@ -326,4 +409,5 @@ def test_no_bytes_raise_anything_else(content: bytes) -> None:
 def test_no_json_raises_anything_else(fields: dict[str, object]) -> None:
     """Arbitrary JSON in any field of a good record is a record or rejected."""
     check(json.dumps(GOOD | fields).encode())
+    check(json.dumps(TAGGED | fields).encode(), TAGGER)
     check(json.dumps(fields).encode())

@@ -10,6 +10,7 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -31,7 +32,8 @@ Item = tuple[int, int]
 def sample_of(items: Sequence[Item], size: int) -> Sample:
     """The sample of these items, with content that tells an item's deliveries apart."""
     numbers = np.array(items, np.float64).reshape(len(items), 2)
-    return Sample.of([f"id-{number}" for number, _ in items], numbers, numbers[:, ::-1], numbers * 2, size)
+    ids = [f"id-{number}" for number, _ in items]
+    return Sample.of(ids, numbers, numbers[:, ::-1], numbers * 2, size, confidence=numbers / 64)
 
 
 @given(ITEMS, ITEMS, ITEMS, SIZES)
@@ -91,13 +93,34 @@ def test_it_holds_the_lowest_hashes_each_id_once(items: list[Item], size: int) -
 
 
 def test_rows_stay_together() -> None:
-    """After sorting, each id still has its own embedding, logits and features."""
+    """After sorting, each id still has its own embedding, logits, features and confidence."""
     sample = sample_of([(number, number % 3) for number in range(40)], 10)
     for row, name in enumerate(sample.ids.tolist()):
         number = int(name.removeprefix("id-"))
         assert sample.embedding[row].tolist() == [number, number % 3]
         assert sample.logits[row].tolist() == [number % 3, number]
         assert sample.features[row].tolist() == [2 * number, 2 * (number % 3)]
+        assert sample.confidence[row].tolist() == [number / 64, number % 3 / 64]
+
+
+def test_deliveries_that_differ_in_confidence_alone_are_told_apart(plain: Plain) -> None:
+    """Where tokens are labelled, two deliveries of one id merge to the same sample in either order."""
+    one, two = (
+        Sample.of(["a"], np.zeros((1, 2)), None, confidence=np.array([[raw, 0.5]])) for raw in (0.25, 0.75)
+    )
+    assert one.content != two.content
+    assert plain(one.merge(two)) == plain(two.merge(one))
+
+
+def test_confidence_is_that_of_the_logits_or_the_one_kept() -> None:
+    """A classifier's is the largest probability at each temperature; a sequence labeller's was kept with it."""
+    odds = np.array([[0.0, np.log(3)], [np.log(81), 0.0]])
+    classified = Sample.of(["a", "b"], np.zeros((2, 1)), odds)
+    assert sorted(classified.confidences(2.0)[:, 0].tolist()) == pytest.approx([3 / 4, 81 / 82])
+    assert sorted(classified.confidences(2.0)[:, 1].tolist())[1] == pytest.approx(9 / 10)
+    labelled = Sample.of(["a"], np.zeros((1, 1)), None, confidence=np.array([[0.75, 0.5]]))
+    assert labelled.confidences(2.0).tolist() == [[0.75, 0.5]]
+    assert labelled.logits.shape == (1, 0)
 
 
 def test_it_is_uniform_over_ids() -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from agent.records import Batch, Reason, Record
+from agent.report import DropEstimate, Estimation, Interval, WindowEstimate
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -131,3 +132,55 @@ def test_a_record_without_finite_outputs_is_discarded(new_state: Callable[..., S
     assert (counts.processed, counts.discarded["logits_not_finite"], counts.in_flight) == (2, 1, 0)
     (pane,) = state.windows.panes.values()
     assert sorted(pane.sample.ids) == ["1", "3"]
+
+
+SAID = DropEstimate(3, 0.9, "", Interval(), Interval(), {}, {}, inside_domains=True, outside=())
+
+
+def estimation(*windows: tuple[str, str, float]) -> Estimation:
+    """Estimates of these windows, each given by slice, name and end after the hour."""
+    made = tuple(WindowEstimate(name, window, HOUR + end, 9.0, SAID) for name, window, end in windows)
+    return Estimation(estimates=made, missed=2, last_success=dict.fromkeys((name for name, *_ in windows), 9.0))
+
+
+def shown(state: State, told: Estimation) -> list[tuple[str, str]]:
+    """Which windows' estimates a snapshot shows."""
+    report = state.report(1.0, ready=True, estimation=told)
+    assert report.estimation.missed == 2
+    return [(each.slice, each.window) for each in report.estimation.estimates]
+
+
+def test_an_estimate_leaves_with_its_slice(new_state: Callable[..., State], score: Score) -> None:
+    """Estimates are shown of windows that are reported and no others; so is when a slice was last estimated."""
+    state = new_state()
+    take(state, score, [0.0], slice="quiet")
+    take(state, score, [130.0], slice="busy")
+    told = estimation(("quiet", "short", 60), ("quiet", "long", 60), ("busy", "short", 180), ("gone", "long", 60))
+    assert shown(state, told) == [("quiet", "short"), ("quiet", "long")]
+    take(state, score, [310.0, 370.0], slice="busy")
+    assert shown(state, told) == [("quiet", "long"), ("busy", "short")]
+    found = state.report(1.0, ready=True, estimation=told).estimation
+    assert found.last_success == {"quiet": 9.0, "busy": 9.0}
+    take(state, score, [5000.0], slice="other")
+    assert shown(state, told) == []
+    assert state.report(1.0, ready=True, estimation=told).estimation.last_success == {}
+
+
+def test_an_estimate_that_is_not_followed_by_another_disappears(
+    new_state: Callable[..., State], score: Score
+) -> None:
+    """While a slice is still reported, the estimate of a window that is all over is no longer shown."""
+    state, told = new_state(), estimation(("default", "short", 60), ("default", "long", 60))
+    seen = []
+    for minute in range(10):
+        take(state, score, [60.0 * minute])
+        seen.append({window for _, window in shown(state, told)})
+    # The first minute is over once a record of the third comes.
+    assert seen == [set()] * 2 + [{"short", "long"}] * 4 + [{"long"}] * 3 + [set()]
+
+
+def test_a_snapshot_without_estimates_has_none(new_state: Callable[..., State]) -> None:
+    """Nothing was estimated, nothing failed, nothing runs."""
+    found = new_state().report(1.0, ready=True).estimation
+    assert (found.estimates, found.failures, found.missed) == ((), {}, 0)
+    assert found.running_since != found.running_since

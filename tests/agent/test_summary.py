@@ -11,6 +11,7 @@ import pytest
 from agent.panes import UNIT
 from agent.records import Record
 from agent.summary import Summary
+from agent.token_outputs import TokenLogits
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -59,6 +60,37 @@ def test_a_tally_counts_what_was_scored(reference: Reference, score: Score) -> N
     assert tally.mean(tally.depth_sum) == pytest.approx(scored.scores["depth"].mean())
     assert tally.mean(tally.rank_sum) == pytest.approx(scored.ranks.mean())
     assert tally.mean(tally.confidence_sum) == pytest.approx(scored.confidence.mean())
+
+
+def test_a_sequence_labellers_pane(reference: Reference, score: Score) -> None:
+    """Classes count tokens; items are items; the sample keeps the confidences that it has no logits for."""
+    records = [Record(f"{row}", "dogs bark", 60.0 * (row % 2)) for row in range(4)]
+    scored = score(records)
+    logits = [np.array([[2.0, 0.0]] * (row + 1) + [[0.0, 1.0]]) for row in range(4)]
+    tokens = TokenLogits.of(logits)
+    labelled = replace(
+        scored,
+        outputs=replace(scored.outputs, logits=None),
+        tokens=tokens,
+        confidence=tokens.confidence(2.0),
+        raw_confidence=tokens.confidence(),
+    )
+    odd = Summary(reference, 60).panes(records, ["default"] * 4, labelled)[1]
+    assert (odd.tally.items, odd.tally.classes.tolist()) == (2, [2 + 4, 2])
+    assert odd.tally.mean(odd.tally.confidence_sum) == pytest.approx(tokens.confidence(2.0)[[1, 3]].mean())
+    assert odd.sample.logits.shape == (2, 0)
+    for row, name in enumerate(odd.sample.ids.tolist()):
+        assert odd.sample.confidence[row].tolist() == pytest.approx(tokens.confidences(2.0)[int(name)].tolist())
+    again = labelled.take([3, 1])
+    assert again.predicted.tolist() == [0, 0, 0, 0, 1, 0, 0, 1]
+    assert len(again) == len(again.raw_confidence) == 2
+
+
+def test_a_classifiers_sample_keeps_no_confidence(reference: Reference, score: Score) -> None:
+    """Its logits give it at any temperature."""
+    records = [Record("1", "film", 0.0)]
+    (pane,) = Summary(reference, 60).panes(records, ["default"], score(records))
+    assert (pane.sample.confidence.shape, pane.sample.logits.shape) == ((1, 0), (1, 2))
 
 
 def test_nothing_gives_no_panes(reference: Reference, score: Score) -> None:

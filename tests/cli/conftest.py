@@ -60,7 +60,8 @@ def _texts(directory: Path) -> dict[str, list[Rated]]:
         if os.environ.get("LEADLINE_REQUIRE_SERVICES") == "1":
             raise
         pytest.skip(f"the demo's texts cannot be downloaded: {error}")
-    paths = {"tweets": tables.splits["train"], **tables.domains, "stream": tables.stream}
+    domains = {"amazon": tables.domains["phones"], "editorials": tables.domains["editorials"]}
+    paths = {"tweets": tables.splits["train"], **domains, "stream": tables.stream}
     found = {name: columns(path) for name, path in paths.items()}
     rated = {name: list(zip(read["text"], read["label"], strict=True)) for name, read in found.items()}
     return rated | {"movies": rated.pop("stream")[HALF:]}

@@ -12,7 +12,7 @@ from unittest import mock
 
 import pytest
 
-from agent import reference as bundle
+from agent import bundle
 from tests.cli.workbench import leadline, table
 
 if TYPE_CHECKING:
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 FILES = (
     "detectors.safetensors",
     "domains.json",
+    "estimator.safetensors",
     "head.safetensors",
     "source.safetensors",
     "validation_scores.safetensors",
@@ -125,8 +126,8 @@ def test_every_byte_of_the_manifest_counts(bench: Bench, copy: Path) -> None:
         ({"primary": "msp"}, "reference {} was changed: manifest.json does not match the id in it. Get it again."),
         ({"labels": 3}, "reference {} was changed: manifest.json does not match the id in it. Get it again."),
         (
-            {"schema": 2},
-            "{} has schema version 2, this Leadline reads version 1: run `leadline fit` again with this version",
+            {"schema": 1},
+            "{} has schema version 1, this Leadline reads version 2: run `leadline fit` again with this version",
         ),
         ({"encoder": "none"}, "reference {} is not complete: "),
         ({"files": []}, "{}/manifest.json is not a manifest Leadline wrote: "),

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy.stats import norm, t
 
 from detectors.contract import FitError
-from detectors.intervals import DEVIATIONS, LEVEL, around, half_width, sampling_variance
+from detectors.intervals import DEVIATIONS, LEVEL, AccuracyEstimate, Home, around, half_width, sampling_variance
 
 SHARES = st.floats(0, 1)
 ERRORS = st.floats(0, 0.5)
@@ -81,7 +81,7 @@ def test_the_sampling_variance_is_a_binomial_share(accuracy: float, items: int) 
 
 @pytest.mark.parametrize("sizes", [(1,), (4,), (2, 2), (1, 5), (3, 1, 7), (1, 1, 1)])
 def test_the_half_width_by_its_definition(sizes: tuple[int, ...]) -> None:
-    """The quantile of all errors' sizes times t / normal quantiles times sqrt(1 + 1/N); domains may be unequal."""
+    """The quantile of all errors' sizes times t / normal quantile times sqrt(1 + 1/N); domains may be unequal."""
     rng = np.random.default_rng(1)
     errors = [rng.normal(0, 0.05, size) for size in sizes]
     together = sorted(abs(error) for part in errors for error in part)
@@ -123,3 +123,28 @@ def test_the_half_width_holds_a_new_domain_at_its_level(domains: int, each: int)
         errors = shared + math.sqrt(1 - 0.81) * rng.normal(size=(domains + 1, each))
         inside.append(abs(errors[-1, 0]) <= half_width(list(errors[:-1])))
     assert np.mean(inside) >= 0.85
+
+
+NEW = AccuracyEstimate(0.7, 0.6, 0.85)
+
+
+@given(novelty=st.floats(0, 1), items=st.integers(30, 10_000))
+def test_a_mixture_with_the_source_is_corrected_in_proportion(novelty: float, items: int) -> None:
+    """The correction counts for the share that is the source; what is new keeps its own bounds, no others."""
+    found = Home(0.9, 400, 0.1).mixed(NEW, novelty, items)
+    assert found.accuracy == pytest.approx(0.7 + 0.1 * (1 - novelty))
+    assert 0 <= found.low <= found.accuracy <= found.high <= 1
+    assert found.accuracy - found.low >= novelty * 0.1 - 1e-12
+
+
+def test_what_is_new_altogether_is_left_as_it_is() -> None:
+    """With novelty 1 the estimate of a new domain stands."""
+    found = Home(0.9, 400, 0.1).mixed(NEW, 1.0, 500)
+    assert (found.accuracy, found.low, found.high) == pytest.approx((0.7, 0.6, 0.85))
+
+
+def test_what_is_the_source_is_off_by_sampling_only() -> None:
+    """With novelty 0 the interval is that of the test rows and of the window, however wide the other was."""
+    found = Home(0.9, 400, 0.2).mixed(NEW, 0.0, 900)
+    half = 1.6449 * math.sqrt(0.09 / 400 + 0.09 / 900)
+    assert (found.low, found.high) == pytest.approx((0.9 - half, 0.9 + half))

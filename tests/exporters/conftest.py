@@ -7,7 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from agent.report import Counts, Histogram, ModelInfo, Report, WindowReport
+from agent.report import (
+    Counts,
+    DropEstimate,
+    Estimation,
+    Histogram,
+    Interval,
+    ModelInfo,
+    Report,
+    WindowEstimate,
+    WindowReport,
+)
 
 NAN = float("nan")
 P_EDGES = (0.001, 0.01, 0.05, 0.5, 1.0)
@@ -39,6 +49,40 @@ TOO_FEW = replace(
     q=NAN,
     confidence_mean=NAN,
     classes={"positive": 1},
+)
+ESTIMATE = DropEstimate(
+    n=4,
+    level=0.9,
+    reason="",
+    drop=Interval(0.041, -1e-12, 0.065),
+    accuracy=Interval(0.859, 0.835, 0.9),
+    methods={"pad": (0.5, 0.04)},
+    metrics={"pad": 0.5, "js": NAN},
+    inside_domains=False,
+    outside=("js",),
+)
+NO_SAYING = replace(
+    ESTIMATE,
+    n=1,
+    reason="1 items are too few",
+    drop=Interval(),
+    accuracy=Interval(),
+    methods={},
+    metrics={"js": 0.25},
+    outside=(),
+)
+ESTIMATION = Estimation(
+    estimates=(
+        WindowEstimate("default", "long", 1767225900.0, 1767225990.0, replace(ESTIMATE, inside_domains=True)),
+        WindowEstimate("default", "short", 1767225900.0, 1767225990.0, ESTIMATE),
+        WindowEstimate("lone \ud800 surrogate", "short", 1767225900.0, 1767225990.0, ESTIMATE),
+        WindowEstimate("quiet", "short", 1767225900.0, 1767225990.0, NO_SAYING),
+    ),
+    failures={"memory": 0, "error": 2},
+    missed=3,
+    seconds=Histogram.empty((0.5, 60.0)).observe(0.25).observe(61.0),
+    running_since=1767225999.5,
+    last_success={"default": 1767225990.0, "quiet": 1767225990.0},
 )
 
 
@@ -76,6 +120,7 @@ def report() -> Report:
         encode_seconds=Histogram.empty(SECONDS).observe(0.003).observe(0.1).observe(25.0),
         score_seconds=Histogram.empty(SECONDS),
         batch_records=Histogram.empty((1.0, 64.0, 1048576.0, float("inf"))).observe(64.0),
+        estimation=ESTIMATION,
     )
 
 

@@ -14,7 +14,7 @@ from prometheus_client.openmetrics.exposition import generate_latest as generate
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
-from agent.report import Histogram
+from agent.report import DropEstimate, Estimation, Histogram, Interval
 from exporters.metrics import METRICS
 from exporters.prometheus import registry_of
 
@@ -31,6 +31,8 @@ FORMATS = {
     "text": (generate_latest, parse_text),
     "openmetrics": (generate_openmetrics, parse_openmetrics),
 }
+
+NO_SAYING = DropEstimate(4, 0.9, "too few", Interval(), Interval(), {}, {}, inside_domains=True, outside=())
 
 Series = dict[tuple[str, frozenset[tuple[str, str]]], float]
 
@@ -109,7 +111,7 @@ def test_histograms_are_cumulative_up_to_infinity(families: list[Family]) -> Non
         assert buckets[-1] == ("+Inf", count)
         assert has_sum
         checked += 1
-    assert checked == 6
+    assert checked == 7
 
 
 def test_a_value_above_the_last_edge_is_only_in_the_infinite_bucket(report: Report) -> None:
@@ -151,10 +153,44 @@ def test_a_histogram_whose_sum_is_nan_is_absent(report: Report) -> None:
     assert not any(name.startswith("leadline_score_seconds") for name, _ in found)
 
 
-def test_a_window_with_too_few_items_has_only_its_size_and_end(report: Report) -> None:
-    """Below the configured number of items no ratio and no mean is exported, but the count that explains it is."""
-    names = {name for name, labels in rendered(report) if ("slice", "quiet") in labels}
-    assert names == {"leadline_window_items", "leadline_window_end_timestamp_seconds"}
+def test_a_window_with_too_few_items_has_no_ratio_and_no_mean(report: Report) -> None:
+    """Below the configured number of items its size, its end and that nothing can be estimated are exported."""
+    found = {name: value for (name, labels), value in rendered(report).items() if ("slice", "quiet") in labels}
+    assert found.keys() == {
+        "leadline_window_items",
+        "leadline_window_end_timestamp_seconds",
+        "leadline_estimate_available",
+        "leadline_shift_metric",
+        "leadline_last_estimate_timestamp_seconds",
+    }
+    assert found["leadline_estimate_available"] == 0
+
+
+def test_a_drop_is_three_series(report: Report) -> None:
+    """The estimate and its bounds are told apart by `bound`, a gain is below 0, and whether it is in domain."""
+    found = rendered(report)
+    of = {("model", "sentiment"), ("slice", "default"), ("window", "short")}
+    bounds = {"estimate": 0.041, "low": -1e-12, "high": 0.065}
+    expected = {frozenset(of | {("bound", bound)}): value for bound, value in bounds.items()}
+    assert expected.items() <= values(found, "leadline_accuracy_drop_ratio").items()
+    assert values(found, "leadline_estimate_inside_domains")[frozenset(of)] == 0
+    assert values(found, "leadline_estimate_available")[frozenset(of)] == 1
+
+
+def test_where_nothing_can_be_said_no_drop_is_exported(report: Report) -> None:
+    """A window with a reason instead of a number has no drop, not one of 0, whatever numbers lie about."""
+    odd = replace(report.estimation.estimates[0], estimate=replace(NO_SAYING, drop=Interval(0.0, 0.0, 0.0)))
+    found = rendered(replace(report, estimation=Estimation(estimates=(odd,))))
+    assert not values(found, "leadline_accuracy_drop_ratio")
+    assert not values(found, "leadline_estimate_inside_domains")
+    assert list(values(found, "leadline_estimate_available").values()) == [0]
+
+
+def test_without_an_estimate_running_there_is_no_start(report: Report) -> None:
+    """The start of the running estimate is there only while one runs, so that its age tells of a hang."""
+    name = "leadline_estimate_started_timestamp_seconds"
+    assert list(values(rendered(report), name).values()) == [1767225999.5]
+    assert not values(rendered(replace(report, estimation=Estimation())), name)
 
 
 def test_class_ratios_add_up_to_one(report: Report) -> None:
@@ -179,7 +215,7 @@ def test_a_slice_name_without_a_utf8_form_is_spelt_out(families: list[Family]) -
 
 def test_an_idle_slice_vanishes(report: Report) -> None:
     """Once a slice has left the snapshot, a collector that showed it shows nothing of it."""
-    snapshots = iter([report, replace(report, windows=(), item_p_values={})])
+    snapshots = iter([report, replace(report, windows=(), item_p_values={}, estimation=Estimation())])
     registry = registry_of(lambda: next(snapshots))
     before, after = generate_latest(registry).decode(), generate_latest(registry).decode()
     assert 'slice="' in before

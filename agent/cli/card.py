@@ -1,0 +1,94 @@
+"""The estimator card: how far the estimates against a reference can be trusted."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from rich.markup import escape
+from rich.table import Table
+
+from agent.cli.output import console, points
+from agent.methods import MEAN, backtested
+from detectors.intervals import LEVEL
+
+if TYPE_CHECKING:
+    from agent.reference import Reference
+
+
+def backtest_facts(reference: Reference) -> dict[str, Any]:
+    """The facts of a backtest that `--json` writes."""
+    trust = reference.trust
+    return {
+        "methods": {name: asdict(errors) for name, errors in backtested(reference).items()},
+        "coverage": {"level": LEVEL, "observed": trust.covered, "n": trust.checked},
+        "half_width": trust.error,
+        "reason": trust.refusal,
+        "domains": [
+            {
+                "name": domain.name,
+                "n": domain.n,
+                "accuracy": domain.accuracy,
+                "drop": domain.drop,
+                **dict(zip(("predicted", "low", "high"), domain.left_out or (None,) * 3, strict=True)),
+            }
+            for domain in reference.domains
+        ],
+    }
+
+
+def show_card(reference: Reference) -> None:
+    """Print what each reference domain shows, what each method is off by, and what that means."""
+    trust = reference.trust
+    if reference.domains:
+        console.print(_domains(reference))
+        console.print(_methods(reference))
+    if trust.refusal:
+        console.print(f"[yellow]No drop can be estimated:[/] {escape(trust.refusal)}.")
+        return
+    console.print(
+        f"On a domain it has not seen, the estimate is good to [bold]\u00b1 {100 * trust.error:.1f} points[/] "
+        f"({LEVEL:.0%} interval, for about {trust.items:,.0f} items)."
+    )
+    console.print(
+        f"Checked on {trust.checked} shifts between the labelled domains: such intervals held "
+        f"{trust.covered:.0%} of the true values."
+    )
+    errors = backtested(reference)
+    best = next(iter(errors))
+    if best == MEAN:
+        console.print(
+            "[yellow]No method beats the mean drop of the domains:[/] they are too few or too much alike."
+        )
+
+
+def _domains(reference: Reference) -> Table:
+    """The reference domains, the one nearest to the source first."""
+    table = Table(title="Reference domains, the nearest to the source first", title_justify="left")
+    table.add_column("domain")
+    for heading in ("rows", "accuracy", "drop", f"estimated without it, {LEVEL:.0%}", "PAD", "OOD", "Q"):
+        table.add_column(heading, justify="right")
+    for domain in sorted(reference.domains, key=lambda item: item.shift["pad"]):
+        estimate = "-" if domain.left_out is None else points(*domain.left_out)
+        table.add_row(
+            domain.name,
+            f"{domain.n:,}",
+            f"{domain.accuracy:.3f}",
+            f"{100 * domain.drop:+.1f}",
+            estimate,
+            f"{domain.shift['pad']:.2f}",
+            f"{domain.shift[f'ood_{reference.primary}']:.2f}",
+            f"{domain.shift['q']:.2f}",
+        )
+    return table
+
+
+def _methods(reference: Reference) -> Table:
+    """What each method was off by on domains left out, the best first."""
+    table = Table(title="Errors on domains left out, in points", title_justify="left")
+    table.add_column("method")
+    for heading in ("mean", "max"):
+        table.add_column(heading, justify="right")
+    for name, errors in backtested(reference).items():
+        table.add_row(name, *(f"{100 * value:.1f}".replace("nan", "-") for value in (errors.mae, errors.max)))
+    return table
