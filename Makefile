@@ -24,6 +24,8 @@ bench: $(VENV)/$(RUNTIME).stamp ## the benchmarks behind the figures in docs/ben
 	$(BIN)/python benchmarks/speed.py
 	$(BIN)/python benchmarks/knn.py
 	$(BIN)/python benchmarks/ood.py
+	$(BIN)/python benchmarks/drop.py
+	$(BIN)/python benchmarks/estimate_cost.py
 
 rivals: ## speed beside sentence-transformers and pytorch-ood, which bring torch, in a separate environment
 	test -d .venv-rivals || $(PYTHON) -m venv .venv-rivals

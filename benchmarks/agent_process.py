@@ -22,11 +22,12 @@ import yaml
 from workbench import ROOT, say
 
 from agent.assembly import assemble
+from agent.bundle import save_reference
 from agent.config import FitConfig, ModelConfig, RunConfig, SourceTables, load_config
 from agent.demo_texts import LABELS
 from agent.fit import fit
 from agent.loop import Listeners
-from agent.reference import Calibrated, save_reference
+from agent.reference import Calibrated
 from detectors.contract import Outputs, Source
 from detectors.knn import KNN
 

@@ -30,11 +30,11 @@ from agent_process import (
 )
 from workbench import best_of, encoder_directory, machine, markdown, publish_sections, say
 
+from agent.bundle import load_reference
 from agent.demo_texts import write_demo_tables
 from agent.encoder import Encoder
 from agent.encoder.session import CUDA
 from agent.encoder.tokens import TextTokenizer
-from agent.reference import load_reference
 from agent.scorer import scores_of
 from detectors.contract import Outputs
 
