@@ -89,7 +89,7 @@ def _regressed(reference: Reference) -> Reference:
     domains = reference.domains
     if len(domains) < LEAST:
         return replace(reference, trust=Trust(too_few(len(domains), LEAST)))
-    residuals = methods_of(domains)[ENSEMBLE].regression.residuals
+    residuals = methods_of(domains, reference.home)[ENSEMBLE].regression.residuals[: len(domains)]
     each = residuals[:, np.newaxis]
     items = float(np.median([domain.n for domain in domains]))
     widths = [half_width(list(np.delete(each, place, axis=0)), LEVEL) for place in range(len(domains))]

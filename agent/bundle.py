@@ -149,6 +149,7 @@ def _facts(reference: Reference) -> dict[str, Any]:
         "unavailable": dict(reference.unavailable),
         "temperature": asdict(reference.temperature),
         "trust": _without_nan(asdict(reference.trust)),
+        "home": _without_nan(reference.home),
         "rows": dict(reference.source.rows),
         "accuracy": dict(reference.source.accuracy),
     }
@@ -207,6 +208,7 @@ def _parsed(directory: Path, manifest: dict[str, Any]) -> Reference:
         domains=tuple(_domain(row) for row in json.loads((directory / "domains.json").read_text("utf-8"))),
         trust=Trust(**_with_nan(manifest["trust"])),
         estimator=_parsed_estimator(directory),
+        home=_with_nan(manifest["home"]),
         id=manifest["id"],
     )
 

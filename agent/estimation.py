@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
-from agent.methods import AGREEMENT, ENSEMBLE, PAPER, methods_of
+from agent.methods import AGREEMENT, ENSEMBLE, methods_of
 from agent.observed import drawn, of_rows, of_sample, of_source
 from agent.report import DropEstimate, Interval
 from detectors.calibration import OOD_P_VALUE
@@ -42,9 +42,12 @@ LEAST_MARGIN = 0.05
 # The cosine of the mean embedding with that of the nearest labelled domain. In other languages it is about zero,
 # where the metrics above have long reached their ends.
 NEAREST = "nearest"
+# Nearer to a right angle than this, texts have nothing in common with any labelled domain.
+LEAST_COSINE = 0.1
 NOVELTY = "novelty"
-# A reference domain nearer than this is the source again, and says nothing about what is new.
-LEAST_NEW = 0.1
+# What is this near to being as far away as the nearest reference domain is new altogether: few items show less of
+# a distance than the domains did. And a domain nearer than LEAST_NEW is the source again.
+NEW, LEAST_NEW = 0.8, 0.1
 
 
 def comparison_of(reference: Reference) -> Comparison:
@@ -102,8 +105,9 @@ class Estimator:
         self._reference = reference
         self._accuracy = reference.source.accuracy["test"]
         self._comparison = comparison_of(reference)
-        self._methods = methods_of(reference.domains)
-        self._new = max(min((domain.shift["pad"] for domain in reference.domains), default=1.0), LEAST_NEW)
+        self._methods = methods_of(reference.domains, reference.home)
+        nearest = min((domain.shift["pad"] for domain in reference.domains), default=1.0)
+        self._new = max(NEW * nearest, LEAST_NEW)
         self._ranges = ranges_of(reference.domains)
         if reference.estimator is not None:
             self._ranges[NEAREST] = nearest_range(reference.estimator.panel.means)
@@ -159,10 +163,11 @@ class Estimator:
 
     def _known(self) -> Home:
         """How far off the estimate is that takes the source's own held-out rows for a new domain."""
-        source, rows = self._comparison.source, self._reference.source.rows["test"]
+        source = self._comparison.source
+        rows = len(source)
         if self._reference.trust.refusal:
             return Home(self._accuracy, rows, 0.0)
-        taken, _ = self._as_new(source, dict.fromkeys(PAPER, 0.0))
+        taken, _ = self._as_new(source, self._reference.home)
         return Home(self._accuracy, rows, self._comparison.accuracy - taken.accuracy)
 
     def of_window(self, tally: Tally, sample: Sample) -> DropEstimate:
@@ -255,4 +260,4 @@ def nearest_range(means: NDArray[np.float64]) -> tuple[float, float]:
     cosines = means @ means.T
     np.fill_diagonal(cosines, -1.0)
     least = float(cosines.max(axis=1).min())
-    return least - WIDENING * (1 - least), float("inf")
+    return max(least - WIDENING * (1 - least), LEAST_COSINE), float("inf")

@@ -103,8 +103,9 @@ def freeze(config: FitConfig, fitted: Fitted, on_progress: Callable[[int, int], 
     )
     comparison = comparison_of(reference)
     described = (_domain(reference, comparison, name, split) for name, split in fitted.domains.items())
+    home = _domain(reference, comparison, "source", validation).shift
     return with_estimator(
-        replace(reference, domains=tuple(described)),
+        replace(reference, domains=tuple(described), home=home),
         fitted.source["train"].taught,
         {name: split.taught for name, split in fitted.domains.items()},
         on_progress,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -105,7 +105,10 @@ class Calibrated:
 
 @dataclass(frozen=True)
 class Reference:
-    """The frozen, fitted bundle. `unavailable` says why a detector could not be fitted."""
+    """The frozen, fitted bundle. `unavailable` says why a detector could not be fitted.
+
+    `home` holds the shift metrics of the source's own validation rows: what they are where nothing shifted.
+    """
 
     model: str
     labels: tuple[str, ...]
@@ -121,4 +124,5 @@ class Reference:
     domains: tuple[Domain, ...]
     trust: Trust
     estimator: DropEstimator | None = None
+    home: Mapping[str, float] = field(default_factory=dict)
     id: str = ""

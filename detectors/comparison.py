@@ -113,9 +113,11 @@ class Comparison:
         where the source has no classes or the window no logits.
         """
         features = _features(window)
+        distance = pad(self.source.embedding, window.embedding)
+        own = self.source.features is None and window.features is None
         found = {
-            "pad": pad(self.source.embedding, window.embedding),
-            "pad_star": pad(_features(self.source), features),
+            "pad": distance,
+            "pad_star": distance if own else pad(_features(self.source), features),
             "conf": confidence_drop(self.source.confidence, window.confidence),
             "conf_calib": confidence_drop(self.source.calibrated, window.calibrated),
             "doc": self.accuracy - doc(self.accuracy, self.source.confidence, window.confidence),

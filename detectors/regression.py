@@ -14,8 +14,9 @@ if TYPE_CHECKING:
 
     from detectors.contract import Vector
 
-# Strengths for the ensemble to choose from by leave-one-out error, in units of a standardised metric's rows.
-STRENGTHS = np.geomspace(0.01, 100.0, 25)
+# Strengths for the ensemble to choose from by leave-one-out error, in units of a standardised metric's rows; the
+# strongest first, for where errors are equal.
+STRENGTHS = np.geomspace(100.0, 0.01, 25)
 # A metric that differs less than this, relative to its size or to 1, is constant but for rounding.
 _CONSTANT = 1e-9
 # Directions in which the metrics vary less than this share of the most are rounding: one is a sum of the others.

@@ -90,7 +90,7 @@ def _estimate(evaluation: Evaluation) -> str:
     inside = estimate.drop.low <= evaluation.sd.estimate <= estimate.drop.high
     said = (
         f"Without labels, a drop of {points(estimate.drop.estimate)} points was estimated "
-        f"(between {span(estimate.drop)}): "
+        f"(between {span(estimate.drop)}, {estimate.level:.0%} sure): "
         f"the realised {points(evaluation.sd.estimate)} lies {'inside' if inside else 'outside'} that interval."
     )
     if estimate.inside_domains:

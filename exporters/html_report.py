@@ -46,7 +46,7 @@ def write_report(evaluation: Evaluation, path: Path) -> None:
         try:
             with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as stream:
                 stream.write(page)
-            Path(scratch).chmod(0o644)
+            Path(scratch).chmod(0o600)  # it quotes texts
             Path(scratch).replace(path)
         finally:
             with contextlib.suppress(FileNotFoundError):

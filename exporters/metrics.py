@@ -196,8 +196,9 @@ METRICS: tuple[Metric, ...] = (
         "gauge",
         ("model", "slice", "window", "metric"),
         shift_metrics,
-        "How far the window's items are from the source by one measure; each has its own scale. That it moves "
-        "says that inputs changed, not that the model suffers: for that see leadline_accuracy_drop_ratio.",
+        "How the window's items compare with the source by one measure. Values differ in scale and direction, "
+        "see docs/ESTIMATES.md: q, nearest, mano and agreement fall as the shift grows, all others rise. That one "
+        "moves says that inputs changed, not that the model suffers: for that see leadline_accuracy_drop_ratio.",
     ),
     Scalar(
         "leadline_accuracy_drop_ratio",
@@ -230,9 +231,10 @@ METRICS: tuple[Metric, ...] = (
         "gauge",
         ("model", "slice"),
         last_estimates,
-        "When a window of the slice was last estimated, with a number or with a reason for none. While records "
-        "come, older than a pane and `estimate.every` together means that estimates fail or hang. Absent "
-        "without reference domains.",
+        "When a window of the slice was last estimated, with a number or with a reason for none. Old alone is no "
+        "fault: a slice is estimated only when one of its windows ends, which takes records. Where windows of "
+        "the slice kept ending since, for several panes, estimates fail or hang. Absent without reference "
+        "domains.",
     ),
     Scalar(
         "leadline_estimate_started_timestamp_seconds",
@@ -319,10 +321,14 @@ The share of items out of distribution, where both windows agree that it is more
 min without (window) (leadline_ood_ratio{detector="knn"}) > 0.1
 ```
 
-Slices that have probably lost more than 5 points of accuracy, by both windows:
+Slices that have probably lost more than 5 points of accuracy, by both windows. The count is there because the
+least of one window is that window: both must have an estimate, and lie inside what the domains showed.
 
 ```promql
 min without (window) (leadline_accuracy_drop_ratio{bound="low"}) > 0.05
+and count without (window) (
+  leadline_accuracy_drop_ratio{bound="low"} and ignoring (bound) leadline_estimate_inside_domains == 1
+) == 2
 ```
 
 An estimate that hangs:

@@ -9,11 +9,11 @@ from rich.markup import escape
 from rich.table import Table
 
 from agent.cli.output import console, points
-from agent.methods import MEAN, backtested
+from agent.methods import AGREEMENT, ENSEMBLE, MEAN, backtested
 from detectors.intervals import LEVEL
 
 if TYPE_CHECKING:
-    from agent.reference import Reference
+    from agent.reference import Domain, Reference
 
 
 def backtest_facts(reference: Reference) -> dict[str, Any]:
@@ -21,7 +21,8 @@ def backtest_facts(reference: Reference) -> dict[str, Any]:
     trust = reference.trust
     return {
         "methods": {name: asdict(errors) for name, errors in backtested(reference).items()},
-        "coverage": {"level": LEVEL, "observed": trust.covered, "n": trust.checked},
+        "coverage": {"level": LEVEL, "observed": _covered(reference), "n": len(_left_out(reference))},
+        "panel_coverage": {"level": LEVEL, "observed": trust.covered, "n": trust.checked},
         "half_width": trust.error,
         "reason": trust.refusal,
         "domains": [
@@ -50,16 +51,34 @@ def show_card(reference: Reference) -> None:
         f"On a domain it has not seen, the estimate is good to [bold]\u00b1 {100 * trust.error:.1f} points[/] "
         f"({LEVEL:.0%} interval, for about {trust.items:,.0f} items)."
     )
+    left_out = _left_out(reference)
     console.print(
-        f"Checked on {trust.checked} shifts between the labelled domains: such intervals held "
-        f"{trust.covered:.0%} of the true values."
+        f"Of the {len(left_out)} domains, each left out in turn, {sum(map(_inside, left_out))} had their drop "
+        f"within its interval; of {trust.checked} such checks on heads of single domains, {trust.covered:.0%} had."
     )
     errors = backtested(reference)
-    best = next(iter(errors))
-    if best == MEAN:
+    used = AGREEMENT if reference.estimator is not None else ENSEMBLE
+    if not errors[used].mae < errors[MEAN].mae:
         console.print(
-            "[yellow]No method beats the mean drop of the domains:[/] they are too few or too much alike."
+            f"[yellow]The estimate ({used}) is no better than the mean drop of the domains:[/] they are too few, "
+            "or too much alike. Add labelled domains before you rely on it."
         )
+
+
+def _left_out(reference: Reference) -> list[Domain]:
+    """The domains whose drop was estimated without them."""
+    return [domain for domain in reference.domains if domain.left_out is not None]
+
+
+def _inside(domain: Domain) -> bool:
+    """Whether the drop lies within the interval that was estimated without this domain."""
+    return domain.left_out is not None and domain.left_out[1] <= domain.drop <= domain.left_out[2]
+
+
+def _covered(reference: Reference) -> float:
+    """Share of the domains left out whose drop lies within its interval; NaN without any."""
+    left_out = _left_out(reference)
+    return sum(map(_inside, left_out)) / len(left_out) if left_out else float("nan")
 
 
 def _domains(reference: Reference) -> Table:

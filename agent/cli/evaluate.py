@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, astuple
+from dataclasses import astuple
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -11,6 +11,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from agent.bundle import load_reference
+from agent.cli.estimate import facts_of as estimate_facts
 from agent.cli.output import JsonFile, bars, console, write_facts
 from agent.config import EncodingConfig
 from agent.estimation import Estimator
@@ -104,7 +105,7 @@ def facts_of(evaluation: Evaluation) -> dict[str, Any]:
             if reason
         },
     }
-    return facts if evaluation.estimate is None else facts | {"estimate": asdict(evaluation.estimate)}
+    return facts if evaluation.estimate is None else facts | {"estimate": estimate_facts(evaluation.estimate)}
 
 
 def _intervals(evaluation: Evaluation) -> list[tuple[str, Interval]]:

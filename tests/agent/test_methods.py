@@ -57,6 +57,16 @@ def test_two_domains_have_a_mean_and_no_line() -> None:
     assert LEAST == 3
 
 
+def test_nothing_is_lost_at_home() -> None:
+    """Lines through far domains alone say anything of near windows; those that know the source say nothing."""
+    far = _domains([0.10, 0.14, 0.12], pad=[0.90, 0.91, 0.92])
+    home = {"pad": 0.0}
+    alone, anchored = methods_of(far)["pad"].drop(home), methods_of(far, home)["pad"].drop(home)
+    assert abs(alone) > 0.5
+    assert abs(anchored) < 0.01
+    assert methods_of(far, home)[MEAN].drop({}) == pytest.approx(0.12)
+
+
 def test_a_missing_metric_gives_nan() -> None:
     """What a window cannot tell is not made up."""
     method = methods_of(_domains([0.0, 0.1, 0.2], js=[0.2, 0.4, 0.6]))["js"]
