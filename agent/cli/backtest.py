@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Annotated
-
 import typer
 
 from agent.bundle import load_reference
 from agent.cli.card import backtest_facts, show_card
-from agent.cli.output import JsonFile, write_facts
+from agent.cli.output import Bundle, JsonFile, write_facts
 
 
 def backtest(
-    reference: Annotated[Path, typer.Argument(help="A reference that `leadline fit` wrote.")],
+    reference: Bundle,
     json: JsonFile = None,
 ) -> None:
     """Show how every estimator did on the reference domains, each one left out in turn.

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.markup import escape
 from rich.table import Table
 
 from agent.bundle import load_reference
-from agent.cli.output import JsonFile, bars, console, points, write_facts
-from agent.config import EncodingConfig
+from agent.cli.options import Device, EncoderPlace, Threads, open_scorer
+from agent.cli.output import Bundle, JsonFile, bars, console, points, write_facts
 from agent.estimation import Estimator
-from agent.inference import open_inference
 from agent.score_table import items_of
-from agent.scorer import Scorer
 from agent.tables import read_table
 
 if TYPE_CHECKING:
@@ -23,15 +21,11 @@ if TYPE_CHECKING:
 
 
 def estimate(  # noqa: PLR0913, PLR0917 - the options of a command
-    reference: Annotated[Path, typer.Argument(help="A reference that `leadline fit` wrote.")],
+    reference: Bundle,
     table: Annotated[Path, typer.Argument(help="Items without labels: .parquet, .csv or .jsonl.")],
-    encoder: Annotated[
-        Path | None, typer.Option(help="Where the reference's encoder is now, if it moved.")
-    ] = None,
-    threads: Annotated[int, typer.Option(min=0, help="Threads of the encoder; 0 means every core.")] = 0,
-    device: Annotated[
-        Literal["auto", "cpu", "gpu"], typer.Option(help="gpu fails rather than use the CPU.")
-    ] = "auto",
+    encoder: EncoderPlace = None,
+    threads: Threads = 0,
+    device: Device = "auto",
     json: JsonFile = None,
 ) -> None:
     """Estimate how much accuracy the model loses on a table, without a label of it.
@@ -40,8 +34,7 @@ def estimate(  # noqa: PLR0913, PLR0917 - the options of a command
     Example: leadline estimate reference new.csv
     """
     loaded = load_reference(reference)
-    encoding = EncodingConfig(threads=threads, device=device)
-    scorer = Scorer(loaded, open_inference(loaded, reference, encoder, encoding))
+    scorer = open_scorer(loaded, reference, encoder, threads, device)
     items = items_of(loaded, read_table(table))
     with bars() as progress:
         scored = scorer.score(items, lambda done: progress("score", done, len(items)))

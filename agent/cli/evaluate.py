@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import astuple
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.markup import escape
@@ -12,13 +12,11 @@ from rich.table import Table
 
 from agent.bundle import load_reference
 from agent.cli.estimate import facts_of as estimate_facts
-from agent.cli.output import JsonFile, bars, console, write_facts
-from agent.config import EncodingConfig
+from agent.cli.options import Device, EncoderPlace, Threads, open_scorer
+from agent.cli.output import Bundle, JsonFile, bars, console, write_facts
 from agent.estimation import Estimator
 from agent.evaluate import evaluate as evaluated
 from agent.evaluate import labelled_items
-from agent.inference import open_inference
-from agent.scorer import Scorer
 from agent.tables import read_table
 from agent.target_score import FOLDS
 from exporters.evaluation_words import answer, number, percent, points
@@ -32,16 +30,12 @@ COLOURS = {"worse": "red", "better": "green", "same": "yellow"}
 
 
 def evaluate(  # noqa: PLR0913, PLR0917 - the options of a command
-    reference: Annotated[Path, typer.Argument(help="A reference that `leadline fit` wrote.")],
+    reference: Bundle,
     table: Annotated[Path, typer.Argument(help="Labelled items: .parquet, .csv or .jsonl with `text`, `label`.")],
     html: Annotated[Path | None, typer.Option(help="Also write a report with plots, one HTML file.")] = None,
-    encoder: Annotated[
-        Path | None, typer.Option(help="Where the reference's encoder is now, if it moved.")
-    ] = None,
-    threads: Annotated[int, typer.Option(min=0, help="Threads of the encoder; 0 means every core.")] = 0,
-    device: Annotated[
-        Literal["auto", "cpu", "gpu"], typer.Option(help="gpu fails rather than use the CPU.")
-    ] = "auto",
+    encoder: EncoderPlace = None,
+    threads: Threads = 0,
+    device: Device = "auto",
     json: JsonFile = None,
 ) -> None:
     """Say how well the model does on a labelled table, how much was lost, and whether retraining would help.
@@ -53,8 +47,7 @@ def evaluate(  # noqa: PLR0913, PLR0917 - the options of a command
     loaded = load_reference(reference)
     read = read_table(table)
     labelled = labelled_items(loaded, read)
-    encoding = EncodingConfig(threads=threads, device=device)
-    scorer = Scorer(loaded, open_inference(loaded, reference, encoder, encoding))
+    scorer = open_scorer(loaded, reference, encoder, threads, device)
     with bars() as progress:
         scored = scorer.score(labelled.items, lambda done: progress("score", done, len(labelled)))
         evaluation = evaluated(

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from agent.errors import LeadlineError
 
 console = Console(highlight=False)
+Bundle = Annotated[Path, typer.Argument(help="A reference that `leadline fit` wrote.")]
 JsonFile = Annotated[Path | None, typer.Option("--json", help="Also write the facts to this file, as JSON.")]
 
 

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 import typer
 from rich.table import Table
 
 from agent.bundle import load_reference
-from agent.cli.output import JsonFile, bars, console, write_facts
-from agent.config import EncodingConfig
-from agent.inference import open_inference
+from agent.cli.options import Device, EncoderPlace, Threads, open_scorer
+from agent.cli.output import Bundle, JsonFile, bars, console, write_facts
 from agent.score_table import score_table
-from agent.scorer import Scorer
 from agent.tables import check_output, read_table, write_table
 from detectors.calibration import OOD_P_VALUE
 
@@ -25,16 +23,12 @@ if TYPE_CHECKING:
 
 
 def score(  # noqa: PLR0913, PLR0917 - the options of a command
-    reference: Annotated[Path, typer.Argument(help="A reference that `leadline fit` wrote.")],
+    reference: Bundle,
     table: Annotated[Path, typer.Argument(help="Items to score: .parquet, .csv or .jsonl with a `text` column.")],
     out: Annotated[Path, typer.Option(help="Table to write: .parquet, .csv or .jsonl.")],
-    encoder: Annotated[
-        Path | None, typer.Option(help="Where the reference's encoder is now, if it moved.")
-    ] = None,
-    threads: Annotated[int, typer.Option(min=0, help="Threads of the encoder; 0 means every core.")] = 0,
-    device: Annotated[
-        Literal["auto", "cpu", "gpu"], typer.Option(help="gpu fails rather than use the CPU.")
-    ] = "auto",
+    encoder: EncoderPlace = None,
+    threads: Threads = 0,
+    device: Device = "auto",
     json: JsonFile = None,
 ) -> None:
     """Score every item of a table: prediction, confidence, and each detector's score and p-value.
@@ -43,8 +37,7 @@ def score(  # noqa: PLR0913, PLR0917 - the options of a command
     """
     check_output(out)  # now rather than after the scoring
     loaded = load_reference(reference)
-    encoding = EncodingConfig(threads=threads, device=device)
-    scorer = Scorer(loaded, open_inference(loaded, reference, encoder, encoding))
+    scorer = open_scorer(loaded, reference, encoder, threads, device)
     items = read_table(table)
     with bars() as progress:
         columns = score_table(scorer, items, lambda done: progress("score", done, len(items)))
