@@ -8,7 +8,7 @@ UV := $(shell command -v uv 2>/dev/null)
 
 .PHONY: demo test lint bench rivals lock latest metrics clean
 
-demo: $(VENV)/$(RUNTIME).stamp ## run the whole path on real text, about a minute after installation
+demo: $(VENV)/$(RUNTIME).stamp ## run the whole path on real text, about two minutes
 	$(BIN)/leadline demo
 
 test: $(VENV)/test.stamp ## run every test
