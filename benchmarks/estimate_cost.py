@@ -269,7 +269,7 @@ bank does not matter to it.
 ## By part
 
 {parts}
-The parts shown are less than the whole, because PAD is computed a second time, on the same numbers, as PAD*.
+Where the task model has features of its own, PAD* costs as much again as PAD.
 COT has a closed form for two classes; for more it assigns items to labels, which may cost more than all the rest.
 The first pass after a start also solves the heads of the single domains, which are then kept.
 
