@@ -14,7 +14,7 @@ from agent.inference import open_inference
 from agent.items import Items
 from agent.ledger import Ledger
 from agent.loop import Clocks, Listeners, run
-from agent.no_estimates import NO_DOMAINS, NoEstimates
+from agent.no_estimates import NoEstimates
 from agent.records import Expected
 from agent.report import ModelInfo
 from agent.scorer import Scorer
@@ -134,5 +134,5 @@ def open_estimates(
 ) -> EstimateJob | NoEstimates:
     """What estimates the drop of this reference's windows."""
     if not reference.domains:
-        return NoEstimates(reference.trust.refusal or NO_DOMAINS, clocks.epoch)
+        return NoEstimates(reference.trust.refusal, clocks.epoch)
     return EstimateJob(estimator_of(reference, config.windows.min_items), config.estimate.every, clocks)

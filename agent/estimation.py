@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from agent.methods import Method
     from agent.panes import Tally
     from agent.reference import Domain, Reference
     from agent.sample import Sample
@@ -115,14 +114,14 @@ class Estimator:
 
     def estimate(self, observed: Observed, counted: Counted) -> DropEstimate:
         """The drop on the items that `observed` is a sample of, or the reason why none can be given."""
-        reason = too_little(observed) or self._too_few(counted)
+        reason = too_little(observed) or too_few(counted.items, self._least)
         if reason:
             return refused(reason, counted)
         metrics = self._comparison.metrics(observed) | dict(counted.metrics)
         reason = self._reference.trust.refusal or self._one_class(observed)
         if reason:
             return refused(reason, counted, metrics)
-        drops = {name: (_value(method, metrics), method.drop(metrics)) for name, method in self._methods.items()}
+        drops = {name: (method.metric(metrics), method.drop(metrics)) for name, method in self._methods.items()}
         accuracy = self._accuracy_of(observed, metrics, drops)
         # What is not known of a window, such as the words of texts that have none, is outside as well.
         outside = tuple(name for name, (low, high) in self._ranges.items() if not low <= metrics[name] <= high)
@@ -184,11 +183,6 @@ class Estimator:
         counted = Counted.of_items(self._reference, kept.p, kept.ranks, [texts[row] for row in rows.tolist()])
         return self.estimate(observed, counted)
 
-    def _too_few(self, counted: Counted) -> str:
-        if counted.items >= self._least:
-            return ""
-        return f"{counted.items} items are too few, at least {self._least} are needed"
-
     def _novelty(self, pad: float) -> float:
         """How much of a window is not the source itself, in [0, 1].
 
@@ -205,20 +199,21 @@ class Estimator:
         return f"the model predicts {name!r} for every item, so nothing tells right from wrong predictions"
 
 
-def _value(method: Method, metrics: Mapping[str, float]) -> float:
-    """The metric that a method reads, NaN for one that reads none or several."""
-    return metrics.get(method.metrics[0], np.nan) if len(method.metrics) == 1 else float("nan")
+def too_few(items: int, least: int) -> str:
+    """Why so many items say nothing where `least` are needed; empty where they are enough."""
+    return "" if items >= least else f"{items} items are too few, at least {least} are needed"
 
 
-def too_little(observed: Observed, least: int = LEAST_ITEMS) -> str:
+def too_little(observed: Observed) -> str:
     """Why these items say nothing, whatever the reference; empty where they say something."""
     if not len(observed):
         return "there are no items"
     lost = int((~observed.finite).sum())
     if lost:
         return f"of {lost} of {len(observed)} items the models gave NaN or infinity"
-    if len(observed) < least:
-        return f"{len(observed)} items are too few, at least {least} are needed"
+    few = too_few(len(observed), LEAST_ITEMS)
+    if few:
+        return few
     different = len(np.unique(observed.embedding, axis=0))
     if different < LEAST_DIFFERENT:
         return f"only {different} of {len(observed)} items are different, at least {LEAST_DIFFERENT} are needed"
@@ -227,17 +222,7 @@ def too_little(observed: Observed, least: int = LEAST_ITEMS) -> str:
 
 def refused(reason: str, counted: Counted, metrics: Mapping[str, float] | None = None) -> DropEstimate:
     """No estimate, and why."""
-    return DropEstimate(
-        n=counted.items,
-        level=LEVEL,
-        reason=reason,
-        drop=Interval(),
-        accuracy=Interval(),
-        methods={},
-        metrics=counted.metrics if metrics is None else metrics,
-        inside_domains=False,
-        outside=(),
-    )
+    return DropEstimate(counted.items, LEVEL, reason, metrics=counted.metrics if metrics is None else metrics)
 
 
 def ranges_of(domains: Sequence[Domain]) -> dict[str, tuple[float, float]]:

@@ -9,11 +9,10 @@ import numpy as np
 from agent.errors import UsageError
 from agent.evaluation_figures import calibrations, class_scores, densities, detector_scores, dissimilar_items
 from agent.evaluation_report import DepthPoint, DepthScores, Evaluation
-from agent.labelled import Labelled
+from agent.labelled import Labelled, true_classes
 from agent.report import Interval
 from agent.score_table import items_of
 from agent.target_score import cross_validated, target_score, why_no_target_score
-from agent.token_columns import token_labels
 from detectors.contract import FitError
 from detectors.depth_f1 import PERCENTILES, Answers, depth_f1, depth_weighted_quality, depth_weights, dissimilar
 from detectors.depth_f1 import macro_f1 as macro_f1_of
@@ -37,11 +36,10 @@ def labelled_items(reference: Reference, table: Table) -> Labelled:
 
     UsageError for a missing column, an unknown label, or a row that does not fit the model.
     """
-    tokens = reference.task.labels_tokens
     return Labelled(
         path=table.path,
         items=items_of(reference, table),
-        labels=token_labels(table, reference.labels) if tokens else table.labels(reference.labels),
+        labels=true_classes(table, reference.labels, tokens=reference.task.labels_tokens),
     )
 
 

@@ -14,11 +14,13 @@ from agent.tables import read_table
 from agent.token_columns import token_labels
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from numpy.typing import NDArray
 
     from agent.config import ModelConfig
+    from agent.tables import Table
     from detectors.contract import Outputs, Vector
 
 # Below this the p-values, whose steps are 1 / (rows + 1), say nothing near 0.05.
@@ -61,8 +63,13 @@ def read_labelled(path: Path, model: ModelConfig, features: int | None) -> Label
     return Labelled(
         path=path,
         items=Items.of_table(table, logits=len(model.labels) if given else None, features=features, tokens=tokens),
-        labels=token_labels(table, model.labels) if tokens else table.labels(model.labels),
+        labels=true_classes(table, model.labels, tokens=tokens),
     )
+
+
+def true_classes(table: Table, names: Sequence[str], *, tokens: bool) -> NDArray[np.intp]:
+    """The class indices of a table's `label` column, one an item or, with `tokens`, one a token."""
+    return token_labels(table, names) if tokens else table.labels(names)
 
 
 def feature_width(path: Path, model: ModelConfig) -> int | None:

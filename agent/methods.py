@@ -40,6 +40,10 @@ class Method:
     metrics: tuple[str, ...]
     regression: Regression
 
+    def metric(self, metrics: Mapping[str, float]) -> float:
+        """The one metric it reads; NaN for a method that reads none or several."""
+        return metrics.get(self.metrics[0], np.nan) if len(self.metrics) == 1 else float("nan")
+
     def drop(self, metrics: Mapping[str, float]) -> float:
         """The drop at these metrics; NaN if one of those it reads is missing."""
         return self.regression.predict(np.array([metrics.get(name, np.nan) for name in self.metrics]))

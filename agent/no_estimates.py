@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Self
 
-from agent.report import DropEstimate, Estimation, Interval, WindowEstimate
+from agent.report import DropEstimate, Estimation, WindowEstimate
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from threading import Event
 
     from agent.window_contents import EndedWindow
-
-NO_DOMAINS = "the reference has no reference domains: name some under `domains` and run `leadline fit` again"
 
 
 class NoEstimates:
@@ -33,17 +31,7 @@ class NoEstimates:
     def offer(self, windows: tuple[EndedWindow, ...]) -> None:
         """Say of each of these windows why there is no estimate."""
         for window in windows:
-            told = DropEstimate(
-                n=window.items,
-                level=float("nan"),
-                reason=self._reason,
-                drop=Interval(),
-                accuracy=Interval(),
-                methods={},
-                metrics={},
-                inside_domains=False,
-                outside=(),
-            )
+            told = DropEstimate(n=window.items, level=float("nan"), reason=self._reason)
             made = WindowEstimate(*window.key, window.end, self._epoch(), told)
             self.latest = self.latest.with_estimate(window.key, made)
             self._made.append(made)

@@ -101,18 +101,19 @@ class DropEstimate:
     `reason` says why there is no estimate and is empty where there is one; then `drop` and `accuracy` are numbers.
     `level` is the share of such intervals that hold the truth. `methods` maps each method to the value of its
     metric and the drop it gives alone; `metrics` each shift metric to its value. `inside_domains` is whether the
-    metrics lie within what the reference domains showed; `outside` names those that do not.
+    metrics lie within what the reference domains showed; `outside` names those that do not. With a reason and
+    nothing more it is a refusal.
     """
 
     n: int
     level: float
     reason: str
-    drop: Interval
-    accuracy: Interval
-    methods: Mapping[str, tuple[float, float]]
-    metrics: Mapping[str, float]
-    inside_domains: bool
-    outside: tuple[str, ...]
+    drop: Interval = Interval()
+    accuracy: Interval = Interval()
+    methods: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    metrics: Mapping[str, float] = field(default_factory=dict)
+    inside_domains: bool = False
+    outside: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

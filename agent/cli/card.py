@@ -13,6 +13,9 @@ from agent.methods import AGREEMENT, ENSEMBLE, MEAN, backtested
 from detectors.intervals import LEVEL
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from agent.methods import Errors
     from agent.reference import Domain, Reference
 
 
@@ -40,10 +43,10 @@ def backtest_facts(reference: Reference) -> dict[str, Any]:
 
 def show_card(reference: Reference) -> None:
     """Print what each reference domain shows, what each method is off by, and what that means."""
-    trust = reference.trust
+    trust, errors = reference.trust, backtested(reference)
     if reference.domains:
         console.print(_domains(reference))
-        console.print(_methods(reference))
+        console.print(_methods(errors))
     if trust.refusal:
         console.print(f"[yellow]No drop can be estimated:[/] {escape(trust.refusal)}.")
         return
@@ -56,7 +59,6 @@ def show_card(reference: Reference) -> None:
         f"Of the {len(left_out)} domains, each left out in turn, {sum(map(_inside, left_out))} had their drop "
         f"within its interval; of {trust.checked} such checks on heads of single domains, {trust.covered:.0%} had."
     )
-    errors = backtested(reference)
     used = AGREEMENT if reference.estimator is not None else ENSEMBLE
     if not errors[used].mae < errors[MEAN].mae:
         console.print(
@@ -102,12 +104,12 @@ def _domains(reference: Reference) -> Table:
     return table
 
 
-def _methods(reference: Reference) -> Table:
+def _methods(methods: Mapping[str, Errors]) -> Table:
     """What each method was off by on domains left out, the best first."""
     table = Table(title="Errors on domains left out, in points", title_justify="left")
     table.add_column("method")
     for heading in ("mean", "max"):
         table.add_column(heading, justify="right")
-    for name, errors in backtested(reference).items():
+    for name, errors in methods.items():
         table.add_row(name, *(f"{100 * value:.1f}".replace("nan", "-") for value in (errors.mae, errors.max)))
     return table

@@ -5,9 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-import os
 import re
-import shutil
 import subprocess
 from dataclasses import replace
 from html.parser import HTMLParser
@@ -33,6 +31,7 @@ from agent.report import DropEstimate, Interval
 from exporters.evaluation_plots import figures
 from exporters.evaluation_words import answer
 from exporters.html_report import check_report_place, report_page, write_report
+from tests.services import program
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -292,13 +291,7 @@ def test_written_whole(evaluation: Evaluation, page: str, tmp_path: Path) -> Non
 @pytest.fixture(scope="module")
 def chromium() -> str:
     """The browser's path; without it the tests are skipped, or fail where services are required."""
-    found = shutil.which("chromium")
-    if found:
-        return found
-    reason = "chromium is not on PATH (Debian package chromium)"
-    if os.environ.get("LEADLINE_REQUIRE_SERVICES") == "1":
-        pytest.fail(reason)
-    pytest.skip(reason)
+    return program("chromium", "chromium")
 
 
 def test_a_browser_draws_every_plot(chromium: str, page: str, tmp_path: Path) -> None:

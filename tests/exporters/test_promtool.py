@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import re
-import shutil
 import subprocess
 from typing import TYPE_CHECKING
 
@@ -14,6 +12,7 @@ from prometheus_client import generate_latest
 
 from exporters.metrics import document
 from exporters.prometheus import registry_of
+from tests.services import program
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -24,13 +23,7 @@ if TYPE_CHECKING:
 @pytest.fixture(scope="module")
 def promtool() -> str:
     """The tool's path; without it the tests are skipped, or fail where services are required."""
-    found = shutil.which("promtool")
-    if found:
-        return found
-    reason = "promtool is not on PATH (Debian package prometheus)"
-    if os.environ.get("LEADLINE_REQUIRE_SERVICES") == "1":
-        pytest.fail(reason)
-    pytest.skip(reason)
+    return program("promtool", "prometheus")
 
 
 def test_promtool_finds_nothing_to_say_about_the_metrics(promtool: str, report: Report) -> None:
