@@ -1,12 +1,14 @@
 # Everything lives in .venv (with RUNTIME=gpu, in .venv-gpu); uv makes it where uv is installed, plain Python and pip where it is not.
 PYTHON ?= python3
 RUNTIME ?= cpu
+# How long `make soak` takes.
+MINUTES ?= 60
 # onnxruntime and onnxruntime-gpu must not be installed together: each runtime has an environment of its own.
 VENV := .venv$(patsubst %,-%,$(filter-out cpu,$(RUNTIME)))
 BIN := $(VENV)/bin
 UV := $(shell command -v uv 2>/dev/null)
 
-.PHONY: demo test lint bench rivals lock latest metrics clean
+.PHONY: demo test lint bench soak kafka rivals lock latest metrics clean
 
 demo: $(VENV)/$(RUNTIME).stamp ## run the whole path on real text, about two minutes
 	$(BIN)/leadline demo
@@ -26,6 +28,13 @@ bench: $(VENV)/$(RUNTIME).stamp ## the benchmarks behind the figures in docs/ben
 	$(BIN)/python benchmarks/ood.py
 	$(BIN)/python benchmarks/drop.py
 	$(BIN)/python benchmarks/estimate_cost.py
+	$(BIN)/python benchmarks/intake.py
+
+soak: $(VENV)/test.stamp ## the reliability suite for about MINUTES minutes, with a report at the end (docs/RELIABILITY.md)
+	LEADLINE_SOAK=$(MINUTES) LEADLINE_REQUIRE_SERVICES=1 $(BIN)/python -m pytest tests/reliability
+
+kafka: $(VENV)/test.stamp ## a Kafka broker on localhost:9092 with the topic TOPIC, until Ctrl-C (needs Java 17 and Maven)
+	@$(BIN)/python -m deploy.kafka_here $(TOPIC)
 
 rivals: ## speed beside sentence-transformers and pytorch-ood, which bring torch, in a separate environment
 	test -d .venv-rivals || $(PYTHON) -m venv .venv-rivals

@@ -2,38 +2,50 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from dataclasses import dataclass
 from importlib.metadata import version
 from typing import TYPE_CHECKING
 
 from agent.bundle import load_reference
+from agent.careful import Careful
 from agent.checkpoints import Checkpoints, NoCheckpoints
+from agent.duplicates import Seen
 from agent.estimate_job import EstimateJob
 from agent.estimation import Estimator
 from agent.inference import open_inference
+from agent.intake import Intake
 from agent.items import Items
 from agent.ledger import Ledger
 from agent.loop import Clocks, Listeners, run
+from agent.memory import Memory
+from agent.messages import NoDeadLetters
 from agent.no_estimates import NoEstimates
-from agent.records import Expected
+from agent.pairing import Pairing
+from agent.payloads.formats import parts_of
+from agent.records import MOST_BYTES, Expected
 from agent.report import ModelInfo
 from agent.scorer import Scorer
 from agent.slices import Slices
 from agent.sources.file import FileSource, Timing, fingerprint
-from agent.state import Identity, State
+from agent.sources.http import HttpSource
+from agent.sources.kafka.source import KafkaSource
+from agent.state import Beside, Identity, State
 from agent.summary import Summary
 from agent.windows import Windows
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from threading import Event
 
     from agent.config import RunConfig
     from agent.loop import RecordSource
-    from agent.records import Batch
+    from agent.messages import DeadLetters
+    from agent.records import Record
     from agent.reference import Reference
     from agent.report import DropEstimate, Report
     from agent.scorer import Scored
+    from agent.source_config import PayloadConfig, SourceConfig
     from agent.window_contents import Estimate, Window
 
 
@@ -44,19 +56,41 @@ class Agent:
     reference: Reference
     state: State
     source: RecordSource
-    score: Callable[[Batch], Scored]
+    score: Callable[[Sequence[Record]], Scored]
+    letters: DeadLetters
     checkpoints: Checkpoints | NoCheckpoints
     estimates: EstimateJob | NoEstimates
+    estimator_of: Callable[[Reference, int], Estimate]
     clocks: Clocks
 
     def snapshot(self) -> Report:
         """What there is to say before the first record."""
-        return self.state.report(self.clocks.epoch(), ready=False, estimation=self.estimates.latest)
+        beside = Beside(self.estimates.latest, self.source.status(), self.checkpoints.upkeep())
+        return self.state.report(self.clocks.epoch(), ready=False, beside=beside)
+
+    def change(self, config: RunConfig) -> None:
+        """Take up what can change while the agent runs; from the loop's thread."""
+        self.state.windows.expect(config.windows.min_items)
+        if isinstance(self.estimates, EstimateJob):
+            least = config.windows.min_items
+            self.estimates.change(self.estimator_of(self.reference, least), config.estimate.every)
+        if config.state is not None:
+            self.checkpoints.change(config.state.every)
 
     def run(self, listeners: Listeners, stop: Event) -> None:
         """Run until `stop` is set or the source has ended."""
-        with self.estimates as estimates:
-            run(self.source, self.score, self.state, estimates, listeners, self.checkpoints, stop, self.clocks)
+        with closing(self.checkpoints), closing(self.letters), closing(self.source), self.estimates as estimates:
+            run(
+                self.source,
+                self.score,
+                self.state,
+                estimates,
+                self.letters,
+                listeners,
+                self.checkpoints,
+                stop,
+                self.clocks,
+            )
 
 
 def estimator_of(reference: Reference, least: int) -> Estimate:
@@ -70,49 +104,100 @@ def estimator_of(reference: Reference, least: int) -> Estimate:
 
 
 def assemble(
-    config: RunConfig, stop: Event, estimator_of: Callable[[Reference, int], Estimate] = estimator_of
+    config: RunConfig,
+    stop: Event,
+    estimator_of: Callable[[Reference, int], Estimate] = estimator_of,
+    letters: DeadLetters | None = None,
 ) -> Agent:
     """Load the reference and its models, restore the state, open the source. LeadlineError says what is wrong."""
     reference = load_reference(config.reference)
     inference = open_inference(reference, config.reference, config.encoder, config.encoding)
     clocks = Clocks()
-    state = _state(config, reference, inference.encoder.provider)
-    source = FileSource(
-        config.source.file, expected_of(reference, config), config.encoding.batch, Timing(wait=stop.wait)
-    )
+    memory = memory_of(config)
+    state = _state(config, reference, inference.encoder.provider, memory)
     checkpoints = open_checkpoints(config, reference, clocks)
     if isinstance(checkpoints, Checkpoints):
         checkpoints.restore(state)
+    intake = intake_of(config, reference, memory)
     scorer = Scorer(reference, inference)
 
-    def score(batch: Batch) -> Scored:
-        return scorer.score(Items.of_records(batch.records))
+    def score(records: Sequence[Record]) -> Scored:
+        return scorer.score(Items.of_records(records))
 
     estimates = open_estimates(config, reference, clocks, estimator_of)
-    return Agent(reference, state, source, score, checkpoints, estimates, clocks)
+    source = open_source(config, intake, checkpoints.id, stop)
+    return Agent(
+        reference,
+        state,
+        source,
+        Careful(score),
+        letters or NoDeadLetters(),
+        checkpoints,
+        estimates,
+        estimator_of,
+        clocks,
+    )
+
+
+def memory_of(config: RunConfig) -> Memory:
+    """An empty memory of the configured size."""
+    payload = payload_of(config.source)
+    return Memory(Slices(config.slices.max), Pairing(payload.wait, payload.waiting), Seen(payload.remember))
+
+
+def payload_of(source: SourceConfig) -> PayloadConfig:
+    """What the messages of this source look like."""
+    payload: PayloadConfig = getattr(source, source.name)
+    return payload
+
+
+def intake_of(config: RunConfig, reference: Reference, memory: Memory) -> Intake:
+    """What makes records of the messages. UsageError if their format is configured wrongly."""
+    payload = payload_of(config.source)
+    return Intake(
+        parts_of(payload, reference.labels),
+        expected_of(reference, config),
+        memory,
+        payload.halves,
+        letters=config.dead_letters is not None,
+        anew=config.source.file is not None and config.source.file.loop,
+    )
+
+
+def open_source(config: RunConfig, intake: Intake, owner: str, stop: Event) -> RecordSource:
+    """The source of this configuration; `owner` is whose commits its positions are."""
+    source, size = config.source, config.encoding.batch
+    if source.kafka is not None:
+        return KafkaSource(source.kafka, intake, size, owner)
+    if source.http is not None:
+        return HttpSource(source.http, intake, size)
+    assert source.file is not None  # noqa: S101 - the configuration holds one of the three
+    return FileSource(source.file, intake, size, Timing(wait=stop.wait))
 
 
 def expected_of(reference: Reference, config: RunConfig) -> Expected:
     """What a record must carry for this reference."""
     given = reference.task.outputs == "table"
+    http = config.source.http
     return Expected(
         model=reference.model,
         labels=frozenset(reference.labels),
         logits=len(reference.labels) if given else 0,
         features=reference.task.features if given else 0,
         slice_field=config.slices.field,
+        most_bytes=MOST_BYTES if http is None else max(MOST_BYTES, http.most_decompressed),
         tokens=reference.task.labels_tokens,
     )
 
 
-def _state(config: RunConfig, reference: Reference, provider: str) -> State:
+def _state(config: RunConfig, reference: Reference, provider: str, memory: Memory) -> State:
     names = tuple(reference.detectors)
     info = ModelInfo(reference.model, reference.id, reference.encoder.name, provider)
     return State(
         Summary(reference, int(config.windows.pane)),
         Windows(config.windows, reference.labels, names),
-        Slices(config.slices.max),
-        Ledger("file", names),
+        memory,
+        Ledger(config.source.name, names),
         Identity(version("leadline"), info),
     )
 
@@ -121,9 +206,19 @@ def open_checkpoints(config: RunConfig, reference: Reference, clocks: Clocks) ->
     """The state store of this configuration; the errors of Checkpoints."""
     if config.state is None:
         return NoCheckpoints()
-    source = fingerprint(config.source.file.path)
-    owner = f"{reference.id}, panes of {config.windows.pane:g} s by {config.slices.field}, from {source}"
-    return Checkpoints(config.state.path, config.state.every, owner, clocks.epoch)
+    return Checkpoints(config.state.path, config.state.every, owner_of(config, reference), clocks.epoch)
+
+
+def owner_of(config: RunConfig, reference: Reference) -> str:
+    """What a state is bound to: with another of these, its panes and positions would mean something else."""
+    return f"{reference.id}, panes of {config.windows.pane:g} s by {config.slices.field}, from {_origin(config)}"
+
+
+def _origin(config: RunConfig) -> str:
+    source = config.source
+    if source.kafka is not None:
+        return f"Kafka group {source.kafka.group} of {', '.join(sorted(source.kafka.topics))}"
+    return "HTTP" if source.file is None else fingerprint(source.file.path)
 
 
 def open_estimates(

@@ -1,119 +1,93 @@
 """The state store: one SQLite database, one transaction a checkpoint.
 
-Panes and positions are written together, so after a crash every record before the position is in a pane, and
-none after it is. Each blob carries its sha256, which covers its place as well.
+Everything that must survive is written together, so after a crash every record before the positions is counted in
+a pane or waits for its other half, and none after them is. Every row carries its sha256, which covers its place
+as well, and the rows together a sum of those: a state comes back exactly, or it is put aside and a new one begun.
 """
 
 from __future__ import annotations
 
 import fcntl
-import hashlib
 import sqlite3
 import time
 from contextlib import closing, contextmanager
-from dataclasses import fields
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+from uuid import uuid4
 
-import numpy as np
-from safetensors.numpy import load, save
+import structlog
 
 from agent.errors import ArtefactError, ServiceError, UsageError
-from agent.panes import Pane, Tally
-from agent.sample import Sample
+from agent.report import Upkeep
+from agent.state_store.content import Content, write
+from agent.state_store.faults import RefusedError, UnusableError, judged
+from agent.state_store.files import facts_of, opened
+from agent.state_store.inspection import inspect
+from agent.state_store.kept import Changes
+from agent.state_store.pane_blobs import pack, unpack
+from agent.state_store.quarantine import Quarantine
+from agent.state_store.rows import Rows
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
-    from numpy.typing import NDArray
+    from agent.state_store.kept import Kept
 
-    from agent.state import State
+__all__ = ["Checkpoints", "NoCheckpoints", "held_alone", "inspect", "pack", "unpack"]
 
-SCHEMA = 2
-# "lead" in ASCII: how SQLite files say whose they are.
-OURS = 0x6C656164
-TABLES = """
-CREATE TABLE IF NOT EXISTS facts (name TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT;
-CREATE TABLE IF NOT EXISTS positions (partition TEXT PRIMARY KEY, position INTEGER NOT NULL) STRICT;
-CREATE TABLE IF NOT EXISTS sealed (only INTEGER PRIMARY KEY CHECK (only = 1), until INTEGER NOT NULL) STRICT;
-CREATE TABLE IF NOT EXISTS slices (place INTEGER PRIMARY KEY, name TEXT NOT NULL) STRICT;
-CREATE TABLE IF NOT EXISTS panes (
-  slice TEXT, start INTEGER, content BLOB NOT NULL, sha256 TEXT NOT NULL, PRIMARY KEY (slice, start)
-) STRICT;
-"""
-
-# What reading a damaged file raises; its very error message may not be text.
-DAMAGE = (sqlite3.Error, UnicodeDecodeError)
+UNSAVED = (
+    "records are scored as before, and the next save writes what this one could not; if the agent ends before one "
+    "succeeds, everything since the last is read again"
+)
 
 
 class Checkpoints:
-    """Saves the state every `every` seconds. The database belongs to `owner`."""
+    """Saves the state every `every` seconds. The database belongs to `owner`.
+
+    A state that cannot be used (damaged, cut short, of a later schema version, another owner's) is put aside, and
+    counted in `quarantined` by reason. UsageError for a path that cannot be used.
+    """
 
     def __init__(self, path: Path, every: float, owner: str, epoch: Callable[[], float] = time.time) -> None:
         self._path = path
         self._every = every
+        self._owner = owner
         self._epoch = epoch
         self._next = float("-inf")
+        self._quarantine = Quarantine(path)
+        self._changes = Changes()
+        self._last = float("nan")
+        self.failures = 0
+        self._database = self._open()
+
+    @property
+    def id(self) -> str:
+        """What this state is known by; a new one has another."""
+        return facts_of(self._database)["id"]
+
+    @property
+    def quarantined(self) -> Mapping[str, int]:
+        """How many states were put aside since the start, by reason."""
+        return self._quarantine.counts
+
+    def upkeep(self) -> Upkeep:
+        """How the keeping of the state goes."""
+        return Upkeep(self._last, self.failures, self.quarantined)
+
+    def restore(self, state: Kept) -> None:
+        """Put the last checkpoint into a fresh state; what changed since then is forgotten.
+
+        Leaves the state fresh, and begins a new database, if this one is damaged. UsageError if it cannot be read.
+        """
+        self._changes = Changes()
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            self._database = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
-            if not self._ours():
-                raise UsageError(f"state.path: {path} is somebody else's database: choose another path")
-            self._database.executescript(
-                f"PRAGMA application_id={OURS}; PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; {TABLES}"
-            )
-        except (OSError, *DAMAGE) as error:
-            raise UsageError(f"state.path: {path}: cannot be opened: {error}") from error
-        with self._damage():
-            self._claim({"schema": str(SCHEMA), "owner": owner})
-
-    def _ours(self) -> bool:
-        """Whether the database is new, or carries our mark."""
-        (mark,) = self._database.execute("PRAGMA application_id").fetchone()
-        (tables,) = self._database.execute("SELECT count(*) FROM sqlite_master").fetchone()
-        return mark == OURS or not tables
-
-    @contextmanager
-    def _damage(self) -> Iterator[None]:
-        """What SQLite finds wrong with the file while it is read, as an ArtefactError."""
-        try:
-            yield
-        except sqlite3.OperationalError as error:
-            raise UsageError(f"state.path: {self._path} cannot be used: {error}") from error
-        except DAMAGE as error:
-            raise ArtefactError(f"state.path: {self._path} is damaged: {error}. Move it away.") from error
-
-    def _claim(self, facts: dict[str, str]) -> None:
-        """Mark a new database as ours; refuse one that another schema or reference wrote."""
-        found = dict(self._database.execute("SELECT name, value FROM facts").fetchall())
-        if found and found != facts:
-            raise ArtefactError(
-                f"state.path: {self._path} was written for another reference, source, pane length, slice field or "
-                "version of Leadline. Move it away to start afresh, or give this agent a path of its own."
-            )
-        self._database.executemany("INSERT OR IGNORE INTO facts VALUES (?, ?)", facts.items())
-
-    def restore(self, state: State) -> None:
-        """Put the last checkpoint's panes and positions into a fresh state. ArtefactError if it is damaged."""
-        with self._damage():
-            self._restore(state)
-
-    def _restore(self, state: State) -> None:
-        read = self._database.execute
-        state.positions.update(read("SELECT partition, position FROM positions").fetchall())
-        for (name,) in read("SELECT name FROM slices ORDER BY place"):
-            state.slices.name(name)
-        panes = [self._pane(*row) for row in read("SELECT slice, start, content, sha256 FROM panes")]
-        (sealed_until,) = read("SELECT coalesce(max(until), 0) FROM sealed").fetchone()
-        state.windows.restore(panes, sealed_until)
-        state.resume()
-
-    def _pane(self, name: str, start: int, content: bytes, sha256: str) -> Pane:
-        if _digest(name, start, content) != sha256:
-            raise ArtefactError(
-                f"state.path: {self._path} is damaged: pane {start} of slice {name!r}. Move it away."
-            )
-        return unpack(name, start, content)
+            with self._told(), closing(self._database.cursor()) as cursor:
+                content = Content.read(cursor)
+        except UnusableError as error:
+            self._database.close()
+            self._database = self._afresh(error)
+            content = Content()
+        content.give(state)
 
     def due(self, now: float) -> bool:
         """Whether `every` seconds have passed since it was last due (monotonic seconds)."""
@@ -122,38 +96,109 @@ class Checkpoints:
         self._next = now + self._every
         return True
 
-    def save(self, state: State) -> None:
-        """Write what changed since the last save, in one transaction.
+    def save(self, state: Kept) -> None:
+        """Write what changed since the last save that succeeded, in one transaction.
 
-        ServiceError if the disk refuses: the agent must stop rather than go on uncounted.
+        ServiceError if the disk refuses; it is logged and counted. The next save writes what this one could not.
         """
+        self._changes.take(state)
         try:
             with closing(self._database.cursor()) as cursor:
-                cursor.execute("BEGIN IMMEDIATE")
                 self._write(cursor, state)
-                cursor.execute("COMMIT")
         except sqlite3.Error as error:
+            self.failures += 1
+            structlog.get_logger().error(
+                "state not saved", path=str(self._path), problem=str(error), means=UNSAVED
+            )
             raise ServiceError(f"state.path: {self._path} cannot be written: {error}") from error
-        state.last_checkpoint = self._epoch()
+        self._changes = Changes()
+        self._last = self._epoch()
 
-    @staticmethod
-    def _write(cursor: sqlite3.Cursor, state: State) -> None:
-        for name, start in state.windows.take_changed():
-            pane = state.windows.panes.get((name, start))
-            if pane is None:
-                cursor.execute("DELETE FROM panes WHERE slice = ? AND start = ?", (name, start))
-                continue
-            content = pack(pane)
-            digest = _digest(name, start, content)
-            cursor.execute("INSERT OR REPLACE INTO panes VALUES (?, ?, ?, ?)", (name, start, content, digest))
-        cursor.executemany("INSERT OR REPLACE INTO positions VALUES (?, ?)", state.positions.items())
-        cursor.executemany("INSERT OR REPLACE INTO slices VALUES (?, ?)", enumerate(state.slices.known))
-        cursor.execute("INSERT OR REPLACE INTO sealed VALUES (1, ?)", (state.windows.sealed_until,))
+    def change(self, every: float) -> None:
+        """Save every so many seconds from now on."""
+        self._every = every
+
+    def close(self) -> None:
+        """Let go of the file. Saves nothing."""
+        self._database.close()
+
+    def _write(self, cursor: sqlite3.Cursor, state: Kept) -> None:
+        try:
+            cursor.execute("BEGIN IMMEDIATE")
+            write(Rows(cursor), state, self._changes)
+            cursor.execute("COMMIT")
+        finally:
+            if self._database.in_transaction:  # a full disk may leave it open, and there would be no other
+                cursor.execute("ROLLBACK")
+
+    def _open(self) -> sqlite3.Connection:
+        try:
+            with self._told():
+                return opened(self._path, self._owner)
+        except UnusableError as error:
+            return self._afresh(error)
+
+    def _afresh(self, error: UnusableError) -> sqlite3.Connection:
+        """Put the state aside, and begin a new one."""
+        self._quarantine.take(error, self._epoch())
+        try:
+            with self._told():
+                return opened(self._path, self._owner)
+        except UnusableError as again:
+            raise ArtefactError(f"state.path: {self._path}: a new state cannot be used: {again.what}") from again
+
+    @contextmanager
+    def _told(self) -> Iterator[None]:
+        """What is in the way, as a UsageError that names the path."""
+        try:
+            with judged():
+                yield
+        except RefusedError as error:
+            raise UsageError(f"state.path: {self._path}: {error}") from error
 
 
-def _digest(name: str, start: int, content: bytes) -> str:
-    """The sha256 of a pane and of where it belongs."""
-    return hashlib.sha256(f"{name}\0{start}\0".encode() + content).hexdigest()
+class NoCheckpoints:
+    """For an agent without `state`: nothing survives a restart.
+
+    It is due all the same, because sources note how far the agent is.
+    """
+
+    failures = 0
+
+    def __init__(self, every: float = 10.0) -> None:
+        self._every = every
+        self._next = float("-inf")
+        self.id = uuid4().hex
+
+    @property
+    def quarantined(self) -> Mapping[str, int]:
+        """None."""
+        return {}
+
+    def upkeep(self) -> Upkeep:
+        """Nothing to keep."""
+        return Upkeep()
+
+    def restore(self, state: Kept) -> None:
+        """Leave it as it is."""
+
+    def due(self, now: float) -> bool:
+        """Whether `every` seconds have passed since it was last due (monotonic seconds)."""
+        if now < self._next:
+            return False
+        self._next = now + self._every
+        return True
+
+    def save(self, state: Kept) -> None:
+        """Forget what changed."""
+        Changes().take(state)
+
+    def change(self, every: float) -> None:
+        """Be due every so many seconds from now on."""
+        self._every = every
+
+    def close(self) -> None:
+        """Nothing to let go of."""
 
 
 @contextmanager
@@ -176,46 +221,3 @@ def held_alone(path: Path) -> Iterator[None]:
                 f"state.path: another agent is using {path}: stop it, or give this one a path of its own"
             ) from error
         yield
-
-
-class NoCheckpoints:
-    """For an agent without `state`: nothing survives a restart."""
-
-    def due(self, now: float) -> bool:
-        """Never."""
-        del now
-        return False
-
-    def save(self, state: State) -> None:
-        """Forget which panes changed."""
-        state.windows.take_changed()
-
-
-def pack(pane: Pane) -> bytes:
-    """A pane as safetensors bytes; `unpack` gives it back exactly."""
-    arrays: dict[str, NDArray[np.generic]] = {
-        f"tally.{item.name}": np.asarray(getattr(pane.tally, item.name)) for item in fields(Tally)
-    }
-    arrays |= {f"sample.{item.name}": np.asarray(getattr(pane.sample, item.name)) for item in fields(Sample)}
-    # safetensors has no text: the ids go as the bytes of their UTF-32 code points.
-    ids = pane.sample.ids
-    arrays["sample.ids"] = ids.view(np.uint32).reshape(len(ids), ids.dtype.itemsize // 4)
-    return save({name: np.ascontiguousarray(array).reshape(array.shape) for name, array in arrays.items()})
-
-
-def unpack(name: str, start: int, content: bytes) -> Pane:
-    """The pane that `pack` wrote."""
-    arrays = load(content)
-    ids = arrays["sample.ids"]
-    arrays["sample.ids"] = np.ascontiguousarray(ids).view(f"<U{ids.shape[1]}").reshape(len(ids))
-
-    def part(kind: str, names: list[str]) -> list[Any]:
-        found = [arrays[f"{kind}.{field}"] for field in names]
-        return [array if array.ndim else array.item() for array in found]
-
-    return Pane(
-        name,
-        start,
-        Tally(*part("tally", [item.name for item in fields(Tally)])),
-        Sample(*part("sample", [item.name for item in fields(Sample)])),
-    )

@@ -2,47 +2,20 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
 
 import yaml
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+from pydantic import Field, ValidationError, model_validator
 
 from agent.errors import UsageError
+from agent.source_config import DeadLettersConfig, SourceConfig
+from agent.strict import Duration, Name, Strict
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-SECONDS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
-DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*([smhd]?)")
-
-
-def seconds(value: object) -> object:
-    """A number of seconds from `90`, `"90s"`, `"5m"`, `"6h"` or `"1d"`. ValueError for other text.
-
-    >>> [seconds(text) for text in (90, "90s", "5m", "6h", "1.5d")]
-    [90, 90.0, 300.0, 21600.0, 129600.0]
-    """
-    if not isinstance(value, str | bool):
-        return value
-    match = DURATION.fullmatch(str(value).strip())
-    if match is None:
-        raise ValueError("expected a duration such as 90, 90s, 5m, 6h or 1d")
-    return float(match[1]) * SECONDS[match[2]]
-
-
-Duration = Annotated[float, BeforeValidator(seconds), Field(gt=0, allow_inf_nan=False)]
-Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,62}$")]
-
-
 MOST_PANES = 1000
-
-
-class Strict(BaseModel):
-    """A closed, frozen part of a configuration."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 class ModelConfig(Strict):
@@ -115,22 +88,6 @@ class FitConfig(Strict):
     encoding: EncodingConfig = EncodingConfig()
 
 
-class FileSourceConfig(Strict):
-    """Records from a table, JSON Lines, or standard input (`-`)."""
-
-    path: Path
-    rate: float | None = Field(
-        None, gt=0, allow_inf_nan=False, description="Records a second; without it, as fast as they are scored."
-    )
-    loop: bool = Field(default=False, description="Start again at the end; record times are then arrival times.")
-
-
-class SourceConfig(Strict):
-    """Exactly one source."""
-
-    file: FileSourceConfig
-
-
 class WindowsConfig(Strict):
     """Event-time panes and the two windows merged from them."""
 
@@ -194,12 +151,23 @@ class RunConfig(Strict):
     reference: Path
     encoder: Path | None = Field(None, description="Where the reference's encoder is now, if it has moved.")
     source: SourceConfig
+    dead_letters: DeadLettersConfig | None = None
     windows: WindowsConfig = WindowsConfig()
     estimate: EstimateConfig = EstimateConfig()
     slices: SlicesConfig = SlicesConfig()
     encoding: EncodingConfig = EncodingConfig()
     state: StateConfig | None = None
     exporters: ExportersConfig = ExportersConfig()
+
+    @model_validator(mode="after")
+    def _connected(self) -> Self:
+        letters = self.dead_letters
+        if letters and letters.topic and not (letters.connection or self.source.kafka):
+            raise ValueError("`dead_letters.topic` needs `dead_letters.connection`: the source is not Kafka")
+        kafka = self.source.kafka
+        if letters and kafka and letters.topic in kafka.topics and not letters.connection:
+            raise ValueError("`dead_letters.topic` is one of the source's topics: each letter would come back")
+        return self
 
 
 Config = TypeVar("Config", FitConfig, RunConfig)
@@ -231,7 +199,15 @@ def _findings(error: ValidationError) -> Iterable[str]:
         elif item["type"] == "missing":
             yield f"{where}: missing. It has no default."
         else:
-            yield f"{where}: {item['msg'].removeprefix('Value error, ')} (found: {item['input']!r})"
+            found = _found(item["loc"], item["input"])
+            yield f"{where}: {item['msg'].removeprefix('Value error, ')} (found: {found})"
+
+
+def _found(where: tuple[int | str, ...], value: object) -> str:
+    """A wrong value as it was written; of a part that talks to others only the keys: a URL may hold a password."""
+    if isinstance(value, dict) and (not where or where[0] in {"source", "dead_letters", "exporters"}):
+        return f"keys {', '.join(map(str, value))}" if value else "no keys"
+    return repr(value)
 
 
 def _anchored(config: Config, base: Path) -> Config:

@@ -21,6 +21,10 @@ class ArtefactError(LeadlineError):
     exit_code = 3
 
 
+class InferenceError(ArtefactError):
+    """A model broke while running: on what it was given, or altogether."""
+
+
 class ServiceError(LeadlineError):
     """A service could not be reached."""
 

@@ -75,6 +75,11 @@ class EstimateJob:
         if new:
             self._schedule.begin()
 
+    def change(self, estimate: Estimate, every: float) -> None:
+        """Estimate in this way, and so often, from the next window on."""
+        self._estimate = estimate
+        self._schedule.change(every)
+
     def take(self) -> list[WindowEstimate]:
         """The estimates made since the last call, in the order they were made."""
         with self._lock:

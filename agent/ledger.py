@@ -7,7 +7,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from agent.panes import P_EDGES, UNIT
-from agent.records import Reason
+from agent.reasons import HARMLESS, Reason
 from agent.report import Counts, Histogram
 
 if TYPE_CHECKING:
@@ -16,8 +16,9 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from agent.batch import Batch
+    from agent.messages import DeadLetter
     from agent.panes import Pane
-    from agent.records import Batch
     from agent.scorer import Scored
 
 SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, float("inf"))
@@ -32,10 +33,16 @@ class Ledger:
         self._detectors = tuple(detectors)
         self._received = 0
         self._processed = 0
-        self._in_flight = 0
+        self._scoring = 0
+        self._waiting = 0
+        self._undelivered = 0
+        self._labels = 0
         self._truncated = 0
         # Every reason from the start: Prometheus misses the first step of a series that appears with it.
         self._discarded: Counter[str] = Counter(dict.fromkeys((reason.value for reason in Reason), 0))
+        dead = (reason.value for reason in Reason if reason not in HARMLESS)
+        self._dead: Counter[str] = Counter(dict.fromkeys(dead, 0))
+        self._unpaired: Counter[str] = Counter({"request": 0, "response": 0})
         self._p: dict[str, tuple[NDArray[np.int64], NDArray[np.int64]]] = {}
         self.item_p_values: dict[tuple[str, str], Histogram] = {}
         self.encode_seconds = Histogram.empty(SECONDS)
@@ -49,28 +56,49 @@ class Ledger:
             received=MappingProxyType({self._source: self._received}),
             processed=self._processed,
             discarded=MappingProxyType(dict(self._discarded)),
-            in_flight=self._in_flight,
+            dead_lettered=MappingProxyType(dict(self._dead)),
+            in_flight=self._scoring + self._waiting + self._undelivered,
             truncated=self._truncated,
+            unpaired=MappingProxyType(dict(self._unpaired)),
+            labels=self._labels,
         )
 
     def receive(self, batch: Batch) -> None:
         """A batch was read: its rejected records are settled, the others are in flight."""
         self._received += batch.received
-        self._in_flight += len(batch.records)
+        self._scoring += len(batch.records)
+        self._waiting += batch.waiting
+        self._undelivered += sum(letter.items for letter in batch.letters)
+        self._labels += len(batch.labels)
+        self._unpaired.update(batch.unpaired)
         self._discarded.update({reason.value: count for reason, count in batch.rejected.items()})
 
-    def settle(self, scored: Scored, panes: Iterable[Pane], lost: Mapping[Reason, int]) -> None:
-        """The records in flight were scored: these panes took them, all but the `lost` ones."""
-        items, discarded = len(scored), sum(lost.values())
-        if not items + discarded:
-            return
-        self._in_flight -= items + discarded
-        self._processed += items
+    def delivered(self, letters: Iterable[DeadLetter]) -> None:
+        """These letters of the batch in flight are kept for good."""
+        for letter in letters:
+            self._undelivered -= letter.items
+            self._dead[letter.reason] += letter.items
+
+    def resume(self, waiting: int) -> None:
+        """So many halves wait since before the start, or since an earlier checkpoint that is gone back to."""
+        grown = waiting - self._waiting
+        self._waiting = waiting
+        self._received += max(0, grown)
+        self._discarded[Reason.PARTITION_LOST.value] += max(0, -grown)
+
+    def scored(self, scored: Scored, lost: Mapping[Reason, int]) -> None:
+        """A batch in flight was scored; the `lost` ones of its records are settled."""
+        self._scoring -= sum(lost.values())
         self._discarded.update({reason.value: count for reason, count in lost.items()})
         self.encode_seconds = self.encode_seconds.observe(scored.encode_seconds)
         self.score_seconds = self.score_seconds.observe(scored.score_seconds)
-        self.batch_records = self.batch_records.observe(items + discarded)
+        self.batch_records = self.batch_records.observe(len(scored))
+
+    def folded(self, panes: Iterable[Pane]) -> None:
+        """Scored records are in these panes now: they are processed."""
         for pane in panes:
+            self._scoring -= pane.tally.items
+            self._processed += pane.tally.items
             self._truncated += pane.tally.truncated
             self._observe_p(pane)
 

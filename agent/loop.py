@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
+from agent.errors import ServiceError
+from agent.state import Beside
+
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
     from threading import Event
 
-    from agent.records import Batch
-    from agent.report import Estimation, Report, WindowEstimate, WindowReport
+    from agent.batch import Batch
+    from agent.messages import DeadLetters
+    from agent.records import Record
+    from agent.report import Estimation, Report, SourceStatus, Upkeep, WindowEstimate, WindowReport
     from agent.scorer import Scored
     from agent.state import State
     from agent.window_contents import EndedWindow
@@ -26,8 +32,23 @@ class RecordSource(Protocol):
     def read(self) -> Batch:
         """The next records, soon: an empty batch if none came in time. Never raises for a bad record."""
 
-    def commit(self, positions: Mapping[str, int]) -> None:
-        """Tell the source that everything before these positions is safely kept. Advisory; may be repeated."""
+    def commit(self, positions: Mapping[str, int]) -> bool:
+        """Tell the source that everything before these positions is safely kept; whether it has taken note.
+
+        May be repeated. Raises nothing: what could not be said now is said with the next checkpoint.
+        """
+
+    def drain(self) -> bool:
+        """Take nothing more in; whether something is left to read that could not be read again after a restart.
+
+        Asked again and again while the agent stops; False soon.
+        """
+
+    def status(self) -> SourceStatus:
+        """How the source is doing."""
+
+    def close(self) -> None:
+        """Let go of connections and threads, within seconds. Nothing is committed by it."""
 
 
 class Checkpoints(Protocol):
@@ -37,7 +58,10 @@ class Checkpoints(Protocol):
         """Whether it is time for the next checkpoint (monotonic seconds)."""
 
     def save(self, state: State) -> None:
-        """Write panes and positions in one transaction."""
+        """Write panes and positions in one transaction. ServiceError if the disk refuses; the next may do."""
+
+    def upkeep(self) -> Upkeep:
+        """How the keeping of the state goes."""
 
 
 class Estimates(Protocol):
@@ -76,9 +100,10 @@ class Clocks:
 
 def run(  # noqa: C901, PLR0913, PLR0917 - the loop's parts, each named
     source: RecordSource,
-    score: Callable[[Batch], Scored],
+    score: Callable[[Sequence[Record]], Scored],
     state: State,
     estimates: Estimates,
+    letters: DeadLetters,
     listeners: Listeners,
     checkpoints: Checkpoints,
     stop: Event,
@@ -89,30 +114,44 @@ def run(  # noqa: C901, PLR0913, PLR0917 - the loop's parts, each named
     def publish(*, ready: bool = True) -> None:
         for estimate in estimates.take():
             listeners.estimated(estimate)
-        listeners.publish(state.report(clocks.epoch(), ready=ready, estimation=estimates.latest))
+        beside = Beside(estimates.latest, source.status(), checkpoints.upkeep())
+        listeners.publish(state.report(clocks.epoch(), ready=ready, beside=beside))
 
     def close(*, finished: bool = False) -> None:
         for window in state.close_windows(finished=finished):
             listeners.closed(window)
-        estimates.offer(state.windows.take_ended())
+        estimates.offer(state.take_ended())
 
-    def settle() -> None:
-        checkpoints.save(state)  # panes and positions: one transaction
-        source.commit(state.positions)  # only ever after the save
-
-    source.seek(state.positions)
-    while not stop.is_set():
-        batch = source.read()
+    def fold(batch: Batch) -> None:
         state.receive(batch)
         publish()  # a scrape during the long part sees the batch in flight
-        state.add(batch, score(batch) if batch.records else None)
+        letters.deliver(batch.letters)  # before any checkpoint that passes them
+        state.delivered(batch.letters)
+        state.add(batch, score(batch.records) if batch.records else None)
         close(finished=batch.ended)
         if batch.records:
             publish()
+
+    def settle() -> None:
+        checkpoints.save(state)  # panes and positions: one transaction
+        if source.commit(state.positions):  # only ever after the save
+            state.confirm()
+
+    source.seek(state.positions)
+    while not stop.is_set() or source.drain():
+        batch = source.read()
+        if batch.lost:
+            state.roll_back()
+            source.seek(state.positions)
+            continue
+        fold(batch)
         if batch.ended:
             break
-        if checkpoints.due(clocks.monotonic()):
-            settle()
+        if batch.settle or checkpoints.due(clocks.monotonic()):
+            with suppress(
+                ServiceError
+            ):  # counted and logged by the store; nothing is committed, the next one is due
+                settle()
     settle()
     while estimates.unfinished(stop):  # of the last windows; the state is safe by now
         publish()

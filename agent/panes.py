@@ -27,21 +27,24 @@ DEPTH_EDGES = tuple(np.linspace(0.05, 2.0, 40).round(2).tolist())
 UNIT = 1 << 32
 
 
-def fixed(values: NDArray[np.floating]) -> int:
-    """The sum of values of ordinary size (below a thousand or so) as an integer number of units."""
-    return int(np.rint(np.asarray(values, np.float64) * UNIT).astype(np.int64).sum())
+def units(values: NDArray[np.floating]) -> NDArray[np.int64]:
+    """Values of ordinary size (below a thousand or so) as integer numbers of units, which add exactly."""
+    counts: NDArray[np.int64] = np.rint(np.asarray(values, np.float64) * UNIT).astype(np.int64)
+    return counts
 
 
-def bucket_counts(values: NDArray[np.floating], edges: tuple[float, ...]) -> NDArray[np.int64]:
-    """(..., len(edges)) of (..., n): how many values of a row fall at or below each edge and above the one before.
+def bucket_counts(
+    values: NDArray[np.floating], edges: tuple[float, ...], group: NDArray[np.intp], groups: int
+) -> NDArray[np.int64]:
+    """(groups, rows, len(edges)) of (rows, n) values: how many of a row and group lie in each bucket.
 
-    The last bucket also takes what lies above it.
+    A bucket holds what is at or below its edge and above the one before; the last one also what lies above it.
+    `group` (n,) says which group each column belongs to.
     """
-    rows = np.atleast_2d(values)
-    places = np.minimum(np.searchsorted(edges, rows, side="left"), len(edges) - 1)
-    places += len(edges) * np.arange(len(rows))[:, np.newaxis]
-    counts = np.bincount(places.ravel(), minlength=len(rows) * len(edges))
-    return counts.reshape(*values.shape[:-1], len(edges))
+    rows, width = len(values), len(edges)
+    places = np.minimum(np.searchsorted(edges, values, side="left"), width - 1)
+    places += width * (np.arange(rows)[:, np.newaxis] + rows * group)
+    return np.bincount(places.ravel(), minlength=groups * rows * width).reshape(groups, rows, width)
 
 
 @dataclass(frozen=True)

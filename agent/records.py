@@ -4,54 +4,19 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
-from enum import StrEnum
 from typing import TYPE_CHECKING, TypeGuard
+
+from agent.reasons import Reason, RejectedError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 
-class Reason(StrEnum):
-    """Why a record was discarded. Bounded, because it becomes a metric's label."""
-
-    NOT_JSON = "not_json"
-    NOT_AN_OBJECT = "not_an_object"
-    TOO_LARGE = "too_large"
-    MALFORMED_ROW = "malformed_row"
-    LABEL_ONLY = "label_only"
-    NO_TEXT = "no_text"
-    TEXT_NOT_STRING = "text_not_string"
-    EMPTY_TEXT = "empty_text"
-    NO_TOKENS = "no_tokens"
-    TOKENS_NOT_STRINGS = "tokens_not_strings"
-    TOKENS_MISMATCH = "tokens_mismatch"
-    WRONG_TYPE = "wrong_type"
-    ID_TOO_LONG = "id_too_long"
-    INVALID_TIME = "invalid_time"
-    FUTURE_TIME = "future_time"
-    LATE = "late"
-    OTHER_MODEL = "other_model"
-    UNKNOWN_LABEL = "unknown_label"
-    NO_LOGITS = "no_logits"
-    LOGITS_WIDTH = "logits_width"
-    LOGITS_NOT_FINITE = "logits_not_finite"
-    NO_FEATURES = "no_features"
-    FEATURES_WIDTH = "features_width"
-    FEATURES_NOT_FINITE = "features_not_finite"
-
-
-class RejectedError(Exception):
-    """This record cannot be used; `reason` says why. Counted by the reader, never fatal."""
-
-    def __init__(self, reason: Reason) -> None:
-        super().__init__(reason.value)
-        self.reason = reason
-
-
 # A record from further ahead than this would seal every pane before it, and make the others late.
 CLOCK_SKEW = 300.0
+MOST_BYTES = 1 << 20
 # Ids are kept with the sample, so their size must have a bound.
 LONGEST_ID = 256
 # A line has a bound; the rows of a table come without one, and each token brings a row of logits.
@@ -89,7 +54,7 @@ class Expected:
     logits: int = 0
     features: int = 0
     slice_field: str = "slice"
-    most_bytes: int = 1 << 20
+    most_bytes: int = MOST_BYTES
     tokens: bool = False
 
 
@@ -115,7 +80,7 @@ def from_fields(fields: Mapping[str, object], expected: Expected, position: str,
         raise RejectedError(Reason.OTHER_MODEL)
     if "text" not in fields and fields.get("tokens") is None:
         raise RejectedError(Reason.LABEL_ONLY if "label" in fields else Reason.NO_TEXT)
-    if any(isinstance(text, str) and len(text) > expected.most_bytes for text in map(fields.get, _TEXTS)):
+    if _longer(fields.get("text"), expected.most_bytes) or _longer(fields.get("text_pair"), expected.most_bytes):
         raise RejectedError(Reason.TOO_LARGE)
     needed = expected.tokens or "text" not in fields
     tokens = _tokens(fields.get("tokens"), expected.most_bytes) if needed else ()
@@ -135,8 +100,21 @@ def from_fields(fields: Mapping[str, object], expected: Expected, position: str,
     )
 
 
-# A line has a bound of its own; the rows of a table come without one.
-_TEXTS = ("text", "text_pair")
+def label_of(fields: Mapping[str, object], expected: Expected, arrival: float) -> Label:
+    """The label that these native fields bring for a record known by its id. RejectedError otherwise."""
+    name, label = _id(fields.get("id")), fields.get("label")
+    if name is None or label is None:
+        raise RejectedError(Reason.LABEL_ONLY)
+    many = len(label) if expected.tokens and isinstance(label, list) else None
+    found = _classes(label, expected, many)
+    if found is None:
+        raise RejectedError(Reason.LABEL_ONLY)
+    return Label(name, found, arrival)
+
+
+def _longer(value: object, most: int) -> bool:
+    """A line has a bound of its own; the rows of a table come without one."""
+    return isinstance(value, str) and len(value) > most
 
 
 def _time(value: object, arrival: float) -> float:
@@ -189,6 +167,8 @@ def _text(value: object) -> str:
 
 def _encodable(value: str) -> str:
     """The text without lone surrogates, which JSON can smuggle in and no encoder or database takes."""
+    if value.isascii():  # known without looking at it, and the usual case
+        return value
     try:
         value.encode()
     except UnicodeEncodeError:
@@ -291,19 +271,10 @@ def _usable(number: object) -> TypeGuard[float]:
 _LARGEST = 3.4e38
 
 
-@dataclass(frozen=True)
-class Batch:
-    """What one read gave: records, how many others were rejected and why, and where to go on afterwards.
+@dataclass(frozen=True, slots=True)
+class Label:
+    """A true class that arrived on its own, for the record of this id; `time` is its arrival, epoch seconds."""
 
-    `positions` maps a partition of the source to the next one to read; `ended` says that nothing will follow.
-    """
-
-    records: tuple[Record, ...] = ()
-    rejected: Mapping[Reason, int] = field(default_factory=dict)
-    positions: Mapping[str, int] = field(default_factory=dict)
-    ended: bool = False
-
-    @property
-    def received(self) -> int:
-        """Every record read, usable or not."""
-        return len(self.records) + sum(self.rejected.values())
+    id: str
+    label: str | tuple[str, ...]
+    time: float

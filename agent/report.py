@@ -30,19 +30,26 @@ class ModelInfo:
 
 @dataclass(frozen=True)
 class Counts:
-    """Records since the start. At every moment received = processed + discarded + in flight."""
+    """Records since the start. At every moment received = processed + discarded + dead-lettered + in flight.
+
+    A request and its response are one record; while one of them waits for the other, it is in flight. `unpaired`
+    counts halves whose other half never came, `labels` labels that arrived alone: neither is in the balance.
+    """
 
     received: Mapping[str, int] = field(default_factory=_nothing)
     processed: int = 0
     discarded: Mapping[str, int] = field(default_factory=_nothing)
+    dead_lettered: Mapping[str, int] = field(default_factory=_nothing)
     in_flight: int = 0
     truncated: int = 0
+    unpaired: Mapping[str, int] = field(default_factory=_nothing)
+    labels: int = 0
 
     @property
     def balanced(self) -> bool:
         """Whether no record was lost or counted twice."""
-        settled = self.processed + sum(self.discarded.values()) + self.in_flight
-        return sum(self.received.values()) == settled
+        given_up = sum(self.discarded.values()) + sum(self.dead_lettered.values())
+        return sum(self.received.values()) == self.processed + given_up + self.in_flight
 
 
 @dataclass(frozen=True)
@@ -152,12 +159,49 @@ class Estimation:
 
 
 @dataclass(frozen=True)
+class SourceStatus:
+    """How the source of records is doing.
+
+    `assigned` is whether it has anything to read from; `stopped` why it reads no more until someone steps in, as a
+    bounded word, empty while it reads; `stuck` that it should be reading and is not, which only a restart mends.
+    `lag` is the records not yet read, by (topic, partition). `events` counts what happened to the source itself,
+    `responses` what an HTTP intake answered by status, `forwarded` what became of events to pass on. `queue_bytes`
+    are read and not yet decoded.
+    """
+
+    assigned: bool = True
+    stopped: str = ""
+    stuck: bool = False
+    lag: Mapping[tuple[str, str], int] = field(default_factory=lambda: MappingProxyType({}))
+    events: Mapping[str, int] = field(default_factory=_nothing)
+    responses: Mapping[str, int] = field(default_factory=_nothing)
+    forwarded: Mapping[str, int] = field(default_factory=_nothing)
+    queue_bytes: int = 0
+    paused: bool = False
+
+
+@dataclass(frozen=True)
+class Upkeep:
+    """How the agent's own state and configuration are doing.
+
+    `last_checkpoint` is when state last became durable, `checkpoint_failures` how often it could not;
+    `quarantined` counts states that could not be used and were put aside, by reason; `reload_ok` is whether the
+    newest configuration is the one in use, `reloaded` when it was taken up (epoch seconds, NaN for never).
+    """
+
+    last_checkpoint: float = float("nan")
+    checkpoint_failures: int = 0
+    quarantined: Mapping[str, int] = field(default_factory=_nothing)
+    reload_ok: bool = True
+    reloaded: float = float("nan")
+
+
+@dataclass(frozen=True)
 class Report:
     """One consistent snapshot.
 
     `item_p_values` is keyed by (slice, detector); `windows` holds the newest short and long window of each
-    slice; `heartbeat` is when the loop last moved, `last_checkpoint` when state last became durable (epoch
-    seconds, NaN for never).
+    slice; `heartbeat` is when the loop last moved (epoch seconds).
     """
 
     time: float
@@ -166,10 +210,11 @@ class Report:
     counts: Counts
     heartbeat: float
     ready: bool
-    last_checkpoint: float
     windows: tuple[WindowReport, ...]
     item_p_values: Mapping[tuple[str, str], Histogram]
     encode_seconds: Histogram
     score_seconds: Histogram
     batch_records: Histogram
     estimation: Estimation = field(default_factory=Estimation)
+    source: SourceStatus = field(default_factory=SourceStatus)
+    upkeep: Upkeep = field(default_factory=Upkeep)

@@ -21,12 +21,18 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 SIZE = 2_000
+EVERY_HASH = np.uint64(np.iinfo(np.uint64).max)
 
 
 def digests(values: Sequence[bytes]) -> NDArray[np.uint64]:
     """(n,) 64-bit BLAKE2b digests, the same on every machine."""
     joined = b"".join(blake2b(value, digest_size=8).digest() for value in values)
     return np.frombuffer(joined, np.dtype("<u8")).astype(np.uint64)
+
+
+def id_hashes(ids: Sequence[str]) -> NDArray[np.uint64]:
+    """(n,) the hash of each id: what decides which items are kept."""
+    return digests([name.encode("utf-8", "surrogatepass") for name in ids])
 
 
 _HALF, _SINGLE = np.finfo(np.float16), np.finfo(np.float32)
@@ -42,6 +48,13 @@ def single(values: NDArray[np.floating]) -> NDArray[np.float32]:
     """The values in single precision, those beyond its range at its ends."""
     kept: NDArray[np.float32] = np.clip(values, _SINGLE.min, _SINGLE.max).astype(np.float32)
     return kept
+
+
+def _row_bytes(columns: Sequence[NDArray[Any]]) -> list[bytes]:
+    """What each row holds, column after column."""
+    flat = [np.ascontiguousarray(column).view(np.uint8) for column in columns]
+    rows = np.concatenate(flat, axis=1)
+    return rows.view(np.dtype((np.void, rows.shape[1]))).ravel().tolist()
 
 
 @dataclass(frozen=True)
@@ -72,10 +85,12 @@ class Sample:
         size: int = SIZE,
         *,
         confidence: NDArray[np.floating] | None = None,
+        hashes: NDArray[np.uint64] | None = None,
     ) -> Self:
         """The sample of these items.
 
-        (n, e) embeddings, and where there are any (n, C) logits, (n, d) features, (n, 2) confidences.
+        (n, e) embeddings, and where there are any (n, C) logits, (n, d) features, (n, 2) confidences; `hashes` are
+        those of the ids, where they are known.
         """
         nothing = np.empty((len(ids), 0))
         kept = (
@@ -84,9 +99,8 @@ class Sample:
             half(nothing if features is None else features),
             (nothing if confidence is None else confidence).astype(np.float32),
         )
-        content = digests([b"".join(row.tobytes() for row in rows) for rows in zip(*kept, strict=True)])
-        hashes = digests([name.encode("utf-8", "surrogatepass") for name in ids])
-        return cls(hashes, content, np.array(ids, np.str_), *kept, size).lowest()
+        found = id_hashes(ids) if hashes is None else hashes
+        return cls(found, digests(_row_bytes(kept)), np.array(ids, np.str_), *kept, size).lowest()
 
     def __len__(self) -> int:
         return len(self.hashes)
@@ -100,10 +114,14 @@ class Sample:
             return self.confidence.astype(np.float64)
         return confidences(self.logits, temperature)
 
+    @property
+    def ceiling(self) -> np.uint64:
+        """The highest hash that an item may have to be kept when it is merged in."""
+        return self.hashes[-1] if len(self) == self.size else EVERY_HASH
+
     def merge(self, other: Self) -> Self:
         """The sample of both sets of items together. Associative, commutative, idempotent."""
-        ceiling = self.hashes[-1] if len(self) == self.size else np.uint64(np.iinfo(np.uint64).max)
-        if not (other.hashes <= ceiling).any():
+        if not (other.hashes <= self.ceiling).any():
             return self
         joined: dict[str, Any] = {
             name: np.concatenate([getattr(self, name), getattr(other, name)]) for name in self.columns()

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 # Due while an earlier call was still running; or raised.
 Trouble = Literal["missed", "error"]
+REPEATED = "repeated"
 
 
 class Schedule:
@@ -61,7 +62,14 @@ class Schedule:
         if self._begun:
             return
         self._begun = True
-        self._scheduler.add_job(self._action, "interval", seconds=self._seconds, next_run_time=datetime.now(UTC))
+        now = datetime.now(UTC)
+        self._scheduler.add_job(self._action, "interval", id=REPEATED, seconds=self._seconds, next_run_time=now)
+
+    def change(self, seconds: float) -> None:
+        """Call every so many seconds from now on."""
+        self._seconds = seconds
+        if self._begun:
+            self._scheduler.reschedule_job(REPEATED, trigger="interval", seconds=seconds)
 
     def once_more(self) -> None:
         """Make one call now, or as soon as the one that is running has ended."""

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from agent.token_outputs import TokenLogits
 from detectors.calibration import OOD_P_VALUE, p_values
-from detectors.contract import logits_of
+from detectors.contract import joined, logits_of
 from detectors.depth import depth_ranks
 
 if TYPE_CHECKING:
@@ -59,6 +59,30 @@ class Scored:
     def confidences(self) -> NDArray[np.float64]:
         """(n, 2) raw and calibrated confidence."""
         return np.stack([self.raw_confidence, self.confidence], axis=1)
+
+    @classmethod
+    def joined(cls, parts: Sequence[Scored]) -> Scored:
+        """The items of all parts, one part after another, as if they had been scored together."""
+        if len(parts) == 1:
+            return parts[0]
+
+        def all_of(get: Callable[[Scored], NDArray[Any]]) -> NDArray[Any]:
+            return np.concatenate([get(part) for part in parts])
+
+        first = parts[0]
+        return cls(
+            outputs=joined([part.outputs for part in parts]),
+            finite=all_of(lambda part: part.finite),
+            truncated=all_of(lambda part: part.truncated),
+            tokens=TokenLogits.joined([part.tokens for part in parts]),
+            confidence=all_of(lambda part: part.confidence),
+            raw_confidence=all_of(lambda part: part.raw_confidence),
+            scores={name: np.concatenate([part.scores[name] for part in parts]) for name in first.scores},
+            p={name: np.concatenate([part.p[name] for part in parts]) for name in first.p},
+            ranks=all_of(lambda part: part.ranks),
+            encode_seconds=sum(part.encode_seconds for part in parts),
+            score_seconds=sum(part.score_seconds for part in parts),
+        )
 
     def take(self, rows: Sequence[int]) -> Scored:
         """The chosen rows, in the order asked for."""

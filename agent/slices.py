@@ -34,7 +34,9 @@ class Slices:
         if not tag:
             return UNTAGGED
         # A tag is shown in terminals: what is not printable, such as an escape sequence, is not shown as it came.
-        short = "".join(letter if letter.isprintable() else "?" for letter in tag[:LONGEST])
+        short = tag[:LONGEST]
+        if not short.isprintable():
+            short = "".join(letter if letter.isprintable() else "?" for letter in short)
         if short not in self._known:
             if len(self._known) >= self._most:
                 return OTHER

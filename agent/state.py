@@ -3,25 +3,33 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from agent.records import Reason
-from agent.report import Estimation, Report, WindowReport
+from agent.reasons import Reason
+from agent.report import Estimation, Report, SourceStatus, Upkeep, WindowReport
+from agent.scorer import Scored
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     import numpy as np
 
+    from agent.batch import Batch
     from agent.ledger import Ledger
-    from agent.records import Batch, Record
+    from agent.memory import Memory
+    from agent.messages import DeadLetter
+    from agent.pairing import Half
+    from agent.records import Label, Record
     from agent.report import ModelInfo, WindowEstimate
-    from agent.scorer import Scored
-    from agent.slices import Slices
     from agent.summary import Summary
-    from agent.windows import Windows
+    from agent.window_contents import EndedWindow
+    from agent.windows import Windows, WindowsSnapshot
+
+# Records that are folded into panes together, and how long (seconds) a snapshot may be without the newest ones.
+FOLDED = 4096
+FRESH = 0.5
 
 
 @dataclass(frozen=True)
@@ -32,64 +40,159 @@ class Identity:
     info: ModelInfo
 
 
+@dataclass(frozen=True)
+class Beside:
+    """What others have to say in a Report: those who estimate, read, and keep the state."""
+
+    estimation: Estimation = field(default_factory=Estimation)
+    source: SourceStatus = field(default_factory=SourceStatus)
+    upkeep: Upkeep = field(default_factory=Upkeep)
+
+
+@dataclass(frozen=True)
+class _Snapshot:
+    """What the source has taken note of, as it was then."""
+
+    windows: WindowsSnapshot
+    positions: Mapping[str, int]
+    halves: tuple[Half, ...]
+    seen: tuple[int, ...]
+    reports: Mapping[tuple[str, str], WindowReport]
+
+
 class State:
     """Folds scored batches into panes, closes windows, and renders itself as a frozen Report."""
 
     def __init__(
-        self, summary: Summary, windows: Windows, slices: Slices, ledger: Ledger, identity: Identity
+        self,
+        summary: Summary,
+        windows: Windows,
+        memory: Memory,
+        ledger: Ledger,
+        identity: Identity,
     ) -> None:
         self._summary = summary
-        self.windows = windows
-        self.slices = slices
+        self._windows = windows
+        self._admitted: list[Record] = []
+        self._scored: list[Scored] = []
+        self._told = float("-inf")
+        self.slices = memory.slices
         self._ledger = ledger
         self._identity = identity
         self._reports: dict[tuple[str, str], WindowReport] = {}
         self.positions: dict[str, int] = {}
-        self.last_checkpoint = float("nan")
+        self.pairing = memory.pairing
+        self.seen = memory.seen
+        self._labels: list[Label] = []
+        self._confirmed = self._snapshot()
 
     def receive(self, batch: Batch) -> None:
-        """Note that a batch was read; its records are in flight until `add`."""
+        """Note that a batch was read; its records are in flight until `add`, its letters until `delivered`."""
         self._ledger.receive(batch)
+        self._labels.extend(batch.labels)
+
+    def delivered(self, letters: Iterable[DeadLetter]) -> None:
+        """Note that these letters are kept for good."""
+        self._ledger.delivered(letters)
+
+    def take_labels(self) -> list[Label]:
+        """The labels that came on their own since the last call."""
+        labels, self._labels = self._labels, []
+        return labels
+
+    def confirm(self) -> None:
+        """The source has taken note of this state's positions: `roll_back` comes back to here."""
+        self._confirmed = self._snapshot()
+
+    def roll_back(self) -> None:
+        """Undo what was counted since the source last took note: somebody else reads those records."""
+        kept = self._confirmed
+        self._fold()  # they were received and scored, whoever counts them in the end
+        self.windows.roll_back(kept.windows)
+        self.positions = dict(kept.positions)
+        self.pairing.restore(kept.halves)
+        self.seen.restore(kept.seen)
+        self._reports = dict(kept.reports)
+        self._labels = []
+        self._ledger.resume(len(self.pairing))
+
+    def _snapshot(self) -> _Snapshot:
+        return _Snapshot(
+            self.windows.snapshot(),
+            dict(self.positions),
+            self.pairing.snapshot(),
+            self.seen.snapshot(),
+            dict(self._reports),
+        )
 
     def add(self, batch: Batch, scored: Scored | None) -> None:
-        """Fold a scored batch into its panes and move the positions past it. Late records are only counted.
+        """Take a scored batch in and move the positions past it. Late records are only counted.
 
-        `scored` is None for a batch without records.
+        `scored` is None for a batch without records. The panes get the records a little later, some batches
+        together, which costs less; whoever looks at `windows` finds them there.
         """
         if scored is not None:
-            self._fold(batch, scored)
+            self._admit(batch, scored)
         self.positions.update(batch.positions)
 
-    def _fold(self, batch: Batch, scored: Scored) -> None:
+    def _admit(self, batch: Batch, scored: Scored) -> None:
         lost = [self._loss(record, finite) for record, finite in zip(batch.records, scored.finite, strict=True)]
         kept = [row for row, reason in enumerate(lost) if reason is None]
-        records = [batch.records[row] for row in kept]
-        counted = scored if len(kept) == len(lost) else scored.take(kept)
-        panes = self._summary.panes(records, [self.slices.name(record.slice) for record in records], counted)
-        self.windows.add(panes)
-        self._ledger.settle(counted, panes, Counter(reason for reason in lost if reason))
+        self._ledger.scored(scored, Counter(reason for reason in lost if reason))
+        if kept:
+            records = batch.records if len(kept) == len(lost) else [batch.records[row] for row in kept]
+            self._admitted.extend(records)
+            self._scored.append(scored if len(kept) == len(lost) else scored.take(kept))
+        if len(self._admitted) >= FOLDED:
+            self._fold()
+
+    def _fold(self) -> None:
+        """Give the panes the records that were admitted since the last time."""
+        if not self._admitted:
+            return
+        slices = [self.slices.name(record.slice) for record in self._admitted]
+        panes = self._summary.panes(self._admitted, slices, Scored.joined(self._scored), self._windows.ceiling)
+        self._windows.add(panes)
+        self._ledger.folded(panes)
+        self._admitted, self._scored = [], []
+
+    @property
+    def windows(self) -> Windows:
+        """The windows, with every record in them that was added."""
+        self._fold()
+        return self._windows
+
+    def take_ended(self) -> tuple[EndedWindow, ...]:
+        """What the windows closed since the last call are made of."""
+        return self._windows.take_ended()
 
     def _loss(self, record: Record, finite: np.bool_) -> Reason | None:
         """Why this scored record is in no pane, if it is in none."""
         if not finite:
-            return Reason.LOGITS_NOT_FINITE
-        return None if self.windows.admit(record.time) else Reason.LATE
+            return Reason.SCORING_FAILED
+        return None if self._windows.admit(record.time) else Reason.LATE
 
     def resume(self) -> None:
-        """Say again what was last said of the panes just restored, so that a restart leaves no gap."""
+        """Take up what was just restored: say again what was last said, so that a restart leaves no gap."""
+        self._ledger.resume(len(self.pairing))
         self._reports = {(report.slice, report.window): report for report in self.windows.newest()}
+        self.confirm()
 
     def close_windows(self, *, finished: bool = False) -> list[WindowReport]:
         """Windows of the panes that are over, oldest first; if the stream has finished, also of the open ones."""
-        closed = self.windows.close()
+        closed = self.windows.close() if self._windows.due else []
         if finished:
             closed += self.windows.finish()
         self._reports.update({(report.slice, report.window): report for report in closed})
         return closed
 
-    def report(self, now: float, *, ready: bool, estimation: Estimation | None = None) -> Report:
+    def report(self, now: float, *, ready: bool, beside: Beside | None = None) -> Report:
         """Everything there is to say at this moment. A slice without recent panes is not in it."""
+        beside = beside or Beside()
         ledger = self._ledger
+        if self._admitted and abs(now - self._told) >= FRESH:
+            self._fold()
+            self._told = now
         windows = [self._reports[key] for key in sorted(self._reports) if self._recent(self._reports[key])]
         return Report(
             time=now,
@@ -98,18 +201,19 @@ class State:
             counts=ledger.counts,
             heartbeat=now,
             ready=ready,
-            last_checkpoint=self.last_checkpoint,
             windows=tuple(windows),
             item_p_values=ledger.item_p_values,
             encode_seconds=ledger.encode_seconds,
             score_seconds=ledger.score_seconds,
             batch_records=ledger.batch_records,
-            estimation=self._current(estimation or Estimation(), windows),
+            estimation=self._current(beside.estimation, windows),
+            source=beside.source,
+            upkeep=beside.upkeep,
         )
 
     def _recent(self, report: WindowReport) -> bool:
         """Whether the window still overlaps the windows that end now."""
-        return report.end > self.windows.sealed_until - (report.end - report.start)
+        return report.end > self._windows.sealed_until - (report.end - report.start)
 
     def _current(self, estimation: Estimation, windows: Iterable[WindowReport]) -> Estimation:
         """Without what belongs to windows that are not reported, or are by now others than those estimated."""
@@ -119,7 +223,7 @@ class State:
         def current(estimate: WindowEstimate) -> bool:
             # Still shown at the very moment its window is over: the next estimate comes a little after the window.
             length = reported.get((estimate.slice, estimate.window))
-            return length is not None and estimate.end >= self.windows.sealed_until - length
+            return length is not None and estimate.end >= self._windows.sealed_until - length
 
         since = {name: time for name, time in estimation.last_success.items() if name in slices}
         return replace(

@@ -43,6 +43,12 @@ class TokenLogits:
         """The (n, C) logits of a classifier, which decides once an item."""
         return cls(logits, np.arange(len(logits) + 1))
 
+    @classmethod
+    def joined(cls, parts: Sequence[TokenLogits]) -> Self:
+        """The items of all parts, one part after another."""
+        values = np.concatenate([part.values for part in parts])
+        return cls(values, _starts(np.concatenate([np.diff(part.starts) for part in parts])))
+
     def __len__(self) -> int:
         return len(self.starts) - 1
 

@@ -2,20 +2,31 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from agent.report import WindowReport
-from agent.sample import thinned
+from agent.sample import EVERY_HASH, thinned
 from agent.window_contents import EndedWindow
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+    import numpy as np
+
     from agent.config import WindowsConfig
     from agent.panes import Pane
 
 Key = tuple[str, int]
+
+
+@dataclass(frozen=True)
+class WindowsSnapshot:
+    """The panes of one moment, the newest time seen by then, and until when panes were sealed."""
+
+    panes: Mapping[Key, Pane]
+    newest: float
+    sealed: int
 
 
 class Windows:
@@ -41,6 +52,16 @@ class Windows:
     def sealed_until(self) -> int:
         """Start of the oldest pane that still takes records (epoch seconds)."""
         return self._sealed
+
+    @property
+    def due(self) -> bool:
+        """Whether there are panes to seal."""
+        return self._over() > self._sealed
+
+    def ceiling(self, key: Key) -> np.uint64:
+        """The highest hash that an item of this pane may have to be among those it keeps."""
+        pane = self._panes.get(key)
+        return EVERY_HASH if pane is None else pane.sample.ceiling
 
     @property
     def panes(self) -> Mapping[Key, Pane]:
@@ -69,6 +90,22 @@ class Windows:
         """Take up the panes and the seal of an earlier run."""
         self._panes = {(pane.slice, pane.start): pane for pane in panes}
         self._sealed = sealed_until
+
+    def expect(self, least: int) -> None:
+        """Give ratios for windows of at least so many items, from the next one on."""
+        self._least = least
+
+    def snapshot(self) -> WindowsSnapshot:
+        """Everything that `roll_back` needs; cheap, because panes are immutable."""
+        return WindowsSnapshot(dict(self._panes), self._newest, self._sealed)
+
+    def roll_back(self, snapshot: WindowsSnapshot) -> None:
+        """Be again as then; what differs counts as changed."""
+        keys = self._panes.keys() | snapshot.panes.keys()
+        self._changed |= {key for key in keys if self._panes.get(key) is not snapshot.panes.get(key)}
+        self._panes = dict(snapshot.panes)
+        self._newest, self._sealed = snapshot.newest, snapshot.sealed
+        self._ended.clear()
 
     def take_changed(self) -> list[Key]:
         """The panes merged into since the last call; those no longer kept are gone from `panes`."""

@@ -34,9 +34,9 @@ from detectors.knn import KNN
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from agent.batch import Batch
     from agent.demo_texts import DemoTables
     from agent.encoder import Encoder
-    from agent.records import Batch
     from agent.reference import Reference
     from agent.scorer import Scored
 

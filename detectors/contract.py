@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
 Vector: TypeAlias = NDArray[np.float64]
 Matrix: TypeAlias = NDArray[np.floating]
@@ -96,6 +96,20 @@ class Detector(Protocol):
 
     def score(self, outputs: Outputs) -> Vector:
         """(n,) float64 scores; higher is more in-distribution. Pure, and a row's score ignores its batch."""
+
+
+def joined(parts: Sequence[Outputs]) -> Outputs:
+    """The rows of all parts, one part after another; all of them have the same arrays."""
+    first = parts[0]
+
+    def all_of(get: Callable[[Outputs], Matrix | None]) -> Matrix | None:
+        found = [array for part in parts if (array := get(part)) is not None]
+        return np.concatenate(found) if found else None
+
+    embedding = np.concatenate([part.embedding for part in parts])
+    shared = first.features is first.embedding
+    features = embedding if shared else all_of(lambda part: part.features)
+    return Outputs(embedding, all_of(lambda part: part.logits), features)
 
 
 def missing(needs: frozenset[Needed], outputs: Outputs, head: Head | None) -> list[Needed]:

@@ -6,9 +6,10 @@ The exporter and docs/METRICS.md are made from this one table; nothing is export
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Literal
 
+from exporters.intake_metrics import INTAKE, UPKEEP
+from exporters.metric import Distribution, Metric, Scalar
+from exporters.probes import hindrance
 from exporters.samples import (
     NO_LABELS,
     by_name,
@@ -21,40 +22,6 @@ from exporters.samples import (
     per_window,
     shift_metrics,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from agent.report import Report
-    from exporters.samples import Distributions, Labels, Scalars
-
-
-@dataclass(frozen=True)
-class Scalar:
-    """A metric with one number a series. `read` keys it by label values, in the order of `labels`.
-
-    An info's number is always 1: what it says is in its labels.
-    """
-
-    name: str
-    kind: Literal["counter", "gauge", "info"]
-    labels: Labels
-    read: Callable[[Report], Scalars]
-    help: str
-
-
-@dataclass(frozen=True)
-class Distribution:
-    """A metric with one histogram a series. `read` keys it by label values, in the order of `labels`."""
-
-    kind: ClassVar[Literal["histogram"]] = "histogram"
-    name: str
-    labels: Labels
-    read: Callable[[Report], Distributions]
-    help: str
-
-
-Metric = Scalar | Distribution
 
 METRICS: tuple[Metric, ...] = (
     Scalar(
@@ -83,8 +50,9 @@ METRICS: tuple[Metric, ...] = (
         "leadline_ready",
         "gauge",
         NO_LABELS,
-        lambda report: {NO_LABELS: report.ready},
-        "1 while the agent reads records, 0 before the first and after the last. Same as /readyz.",
+        lambda report: {NO_LABELS: not hindrance(report)},
+        "1 while the agent reads records, 0 before the first and after the last, without a partition, and once "
+        "reading has stopped. Same as /readyz, which says why.",
     ),
     Scalar(
         "leadline_heartbeat_timestamp_seconds",
@@ -117,11 +85,37 @@ METRICS: tuple[Metric, ...] = (
         "A jump usually means that the sender changed its format.",
     ),
     Scalar(
+        "leadline_dead_letters_total",
+        "counter",
+        ("reason",),
+        lambda report: by_name(report.counts.dead_lettered),
+        "Records that could not be used since the start and whose messages were kept whole as dead letters, by "
+        "reason; they are not in leadline_events_discarded_total too. docs/RECORDS.md says how to look at them "
+        "and send them again.",
+    ),
+    Scalar(
         "leadline_events_in_flight",
         "gauge",
         NO_LABELS,
         lambda report: {NO_LABELS: report.counts.in_flight},
-        "Records read and not yet processed or discarded. Never back at 0: scoring is slow or stuck.",
+        "Records read and not yet processed, discarded or kept as dead letters, among them requests and responses "
+        "that wait for each other. Never back at 0 where nothing is paired: scoring is slow or stuck.",
+    ),
+    Scalar(
+        "leadline_unpaired_events_total",
+        "counter",
+        ("kind",),
+        lambda report: by_name(report.counts.unpaired),
+        "Requests whose response never came in time, and responses without a request. Each is also a record that "
+        "was processed or given up. Some requests are normal: servers log no response to one that failed. Nearly "
+        "all: the two halves carry different ids.",
+    ),
+    Scalar(
+        "leadline_labels_received_total",
+        "counter",
+        NO_LABELS,
+        lambda report: {NO_LABELS: report.counts.labels},
+        "True classes that arrived on their own, after their records. They are not records, and count as none.",
     ),
     Scalar(
         "leadline_events_truncated_total",
@@ -130,6 +124,7 @@ METRICS: tuple[Metric, ...] = (
         lambda report: {NO_LABELS: report.counts.truncated},
         "Processed records whose text was longer than the encoder reads: only its beginning was scored.",
     ),
+    *INTAKE,
     Distribution(
         "leadline_item_p_value",
         ("model", "slice", "detector"),
@@ -284,20 +279,13 @@ METRICS: tuple[Metric, ...] = (
         lambda report: {NO_LABELS: report.batch_records},
         "Records in a scored batch. Always at the top: the agent is catching up.",
     ),
-    Scalar(
-        "leadline_checkpoint_last_success_timestamp_seconds",
-        "gauge",
-        NO_LABELS,
-        lambda report: {NO_LABELS: report.last_checkpoint},
-        "When windows and positions last became durable. Old: look at the state's disk, for a restart would "
-        "read everything since then again. Absent before the first checkpoint.",
-    ),
+    *UPKEEP,
 )
 
 CONVENTIONS = """\
 # Metrics
 
-Served at `/metrics` as Prometheus text or OpenMetrics. Generated from `exporters/metrics.py`:
+Served at `/metrics` as Prometheus text or OpenMetrics. Generated from the table in `exporters/metrics.py`:
 `python -m exporters.metrics > docs/METRICS.md`.
 
 ## Conventions
@@ -310,7 +298,7 @@ Served at `/metrics` as Prometheus text or OpenMetrics. Generated from `exporter
 - An estimate comes a little after its window. If none follows, it disappears once its window lies wholly in
   the past.
 - Every scrape is one consistent snapshot, in which each record read is in exactly one place:
-  received = processed + discarded + in flight.
+  received = processed + discarded + dead-lettered + in flight. A request and its response are one record.
 - `window` is `short` or `long`. Slices beyond the configured number share the slice `__other__`.
 
 ## Examples
@@ -347,7 +335,22 @@ Records lost or counted twice; 0 unless Leadline has a bug:
 
 ```promql
 sum by (instance) (leadline_events_received_total)
-- sum by (instance) ({__name__=~"leadline_events_(processed_total|discarded_total|in_flight)"})
+- sum by (instance) (
+  {__name__=~"leadline_events_(processed_total|discarded_total|in_flight)|leadline_dead_letters_total"}
+)
+```
+
+Topics in which more records wait, over all replicas, than a quarter of an hour ago:
+
+```promql
+sum by (topic) (leadline_kafka_consumer_lag_records)
+> sum by (topic) (leadline_kafka_consumer_lag_records offset 15m) + 1000
+```
+
+Reading has stopped until a person steps in:
+
+```promql
+max by (instance, reason) (leadline_source_stopped) == 1
 ```
 
 ## All metrics

@@ -11,6 +11,8 @@ from starlette.applications import Starlette
 from starlette.responses import HTMLResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
+from exporters.probes import death, hindrance
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -74,19 +76,18 @@ class Pages:
         return Response(body, headers=headers)
 
     async def livez(self, _: Request) -> Response:
-        """200 while the loop moves. Asks nothing else: a restart mends no broker."""
-        age = self.clock() - self.latest().heartbeat
-        if age < self.stale_after:
-            return PlainTextResponse("alive\n")
-        return PlainTextResponse(
-            f"the loop has stood still for {age:.0f} s, allowed are {self.stale_after:g} s\n", status_code=503
-        )
+        """200 while the loop moves and the source is not stuck. Asks nothing else: a restart mends no broker."""
+        return _probe(death(self.latest(), self.clock(), self.stale_after), "alive")
 
     async def readyz(self, _: Request) -> Response:
-        """200 once records can be scored."""
-        if self.latest().ready:
-            return PlainTextResponse("ready\n")
-        return PlainTextResponse("not ready: no records are being read\n", status_code=503)
+        """200 while records can be scored."""
+        return _probe(hindrance(self.latest()), "ready")
+
+
+def _probe(complaint: str, good: str) -> Response:
+    if complaint:
+        return PlainTextResponse(f"not {good}: {complaint}\n", status_code=503)
+    return PlainTextResponse(f"{good}\n")
 
 
 def _encode(registry: Collector, accept: str) -> tuple[bytes, str]:

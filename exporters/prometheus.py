@@ -16,7 +16,8 @@ from prometheus_client.core import (
 )
 from prometheus_client.utils import floatToGoString
 
-from exporters.metrics import METRICS, Distribution, Scalar
+from exporters.metric import Scalar
+from exporters.metrics import METRICS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from prometheus_client import Metric as Family
 
     from agent.report import Histogram, Report
+    from exporters.metric import Distribution
     from exporters.samples import Labels
 
 

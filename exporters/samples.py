@@ -15,6 +15,8 @@ Distributions = Mapping[Labels, Histogram]
 
 NO_LABELS: Labels = ()
 INFINITY = float("inf")
+# Each of them is always told, so that an alert sees the 0 before the 1.
+STOPS = ("schema_change", "out_of_range")
 
 
 def by_name(values: Mapping[str, float]) -> Scalars:
@@ -24,6 +26,20 @@ def by_name(values: Mapping[str, float]) -> Scalars:
     {('late',): 2}
     """
     return {(name,): value for name, value in values.items()}
+
+
+def consumer_lag(report: Report) -> Scalars:
+    """By (topic, partition)."""
+    return {(topic, partition): records for (topic, partition), records in report.source.lag.items()}
+
+
+def source_stops(report: Report) -> Scalars:
+    """By reason, 1 for the one that reading has stopped for."""
+    return {
+        (reason,): reason == report.source.stopped
+        for reason in dict.fromkeys((*STOPS, report.source.stopped))
+        if reason
+    }
 
 
 def per_window(read: Callable[[WindowReport], float]) -> Callable[[Report], Scalars]:

@@ -12,8 +12,11 @@ import pytest
 from agent.downloads import cache_directory
 from agent.encoder import fetch, files, graph, int8, int8_sentences, minilm, pooling
 from agent.errors import ServiceError
+from tests.kafka_broker import Broker
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from agent.encoder.fetch import Precision
 
 CONVERTERS = (fetch, files, graph, int8, int8_sentences, minilm, pooling)
@@ -38,6 +41,36 @@ def evaluation_texts() -> Path:
     if not directory.is_dir():
         pytest.skip("the evaluation texts are absent: set LEADLINE_DATA to the directory that holds them")
     return directory
+
+
+@pytest.fixture(scope="session")
+def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    """A broker for every test that does not hurt it."""
+    yield from _served(Broker(tmp_path_factory.mktemp("kafka")))
+
+
+@pytest.fixture(scope="session")
+def secure_kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    """A broker that also listens with SASL and TLS, for every test that does not hurt it."""
+    yield from _served(Broker(tmp_path_factory.mktemp("secure-kafka"), secure=True))
+
+
+@pytest.fixture
+def own_kafka(tmp_path: Path) -> Iterator[Broker]:
+    """A broker of the test's own: it may be killed, paused and started again."""
+    yield from _served(Broker(tmp_path / "kafka"))
+
+
+def _served(broker: Broker) -> Iterator[Broker]:
+    """Skips where Java, Maven or the network is missing, or fails where they are required."""
+    try:
+        broker.start()
+    except ServiceError as error:
+        if os.environ.get("LEADLINE_REQUIRE_SERVICES") == "1":
+            raise
+        pytest.skip(f"no Kafka broker: {error}")
+    yield broker
+    broker.stop()
 
 
 def _fetched(precision: Precision) -> Path:

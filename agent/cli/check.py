@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import errno
 import os
-import socket
 from pathlib import Path
 from threading import Event
 from typing import TYPE_CHECKING, Annotated, Any
@@ -12,16 +10,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 import yaml
 
-from agent.assembly import expected_of, open_checkpoints
+from agent.assembly import intake_of, memory_of, open_source, owner_of
 from agent.bundle import load_reference
 from agent.cli.output import JsonFile, console, write_facts
 from agent.config import FitConfig, RunConfig, load_config
 from agent.encoder import Encoder
-from agent.errors import LeadlineError, ServiceError, UsageError
+from agent.errors import LeadlineError, UsageError
 from agent.fit import open_task, read_tables
 from agent.inference import open_inference
-from agent.loop import Clocks
-from agent.sources.file import FileSource, Timing
+from agent.listener import probe
+from agent.payloads.formats import parts_of
+from agent.sources.http.reach import reach as reach_http
+from agent.sources.kafka.reach import reach as reach_kafka
+from agent.state_store.inspection import inspect
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -89,6 +90,8 @@ def _check_run(path: Path) -> Iterator[Finding]:
     if loaded:
         yield _found("encoder", lambda: _models(config, loaded[0]))
         yield _found("source", lambda: _source(config, loaded[0]))
+        if config.dead_letters is not None:
+            yield _found("dead_letters", lambda: _letters(config))
         if config.state is not None:
             yield _found("state", lambda: _state(config, loaded[0]))
     yield _found("exporters.prometheus", lambda: _port(config))
@@ -118,29 +121,37 @@ def _models(config: RunConfig, reference: Reference) -> str:
 
 
 def _source(config: RunConfig, reference: Reference) -> str:
-    file = config.source.file
-    FileSource(file, expected_of(reference, config), config.encoding.batch, Timing(wait=Event().wait))
-    return f"reads {file.path}"
+    """Whether records can be read from there, without reading any."""
+    source = config.source
+    if source.kafka is not None:
+        parts_of(source.kafka, reference.labels)
+        return reach_kafka(source.kafka, source.kafka.topics, "source.kafka")
+    if source.http is not None:
+        parts_of(source.http, reference.labels)
+        return reach_http(source.http)
+    open_source(config, intake_of(config, reference, memory_of(config)), "", Event())
+    return f"reads {source.file.path}" if source.file else ""
 
 
 def _state(config: RunConfig, reference: Reference) -> str:
-    """Opens the state where there is one; a check must not make the database."""
+    """A check neither makes the database nor puts it aside."""
     path = config.state.path if config.state else Path()
-    if path.exists():
-        open_checkpoints(config, reference, Clocks())
-        return f"goes on from {path}"
-    above = next(parent for parent in path.absolute().parents if parent.exists())
-    if not (above.is_dir() and os.access(above, os.W_OK)):
-        raise UsageError(f"state.path: {path} cannot be made: {above} is not a directory that can be written to")
-    return f"starts afresh in {path}"
+    return inspect(path, owner_of(config, reference))
+
+
+def _letters(config: RunConfig) -> str:
+    letters = config.dead_letters
+    assert letters is not None  # noqa: S101 - asked only where there are some
+    if letters.file is not None:
+        above = next(parent for parent in letters.file.absolute().parents if parent.exists())
+        if not os.access(above, os.W_OK):
+            raise UsageError(f"dead_letters.file: {letters.file}: {above} cannot be written to")
+        return f"kept in {letters.file}"
+    connection = letters.connection or config.source.kafka
+    assert connection is not None and letters.topic is not None  # noqa: PT018, S101 - the configuration's own check
+    return reach_kafka(connection, (letters.topic,), "dead_letters")
 
 
 def _port(config: RunConfig) -> str:
     server = config.exporters.prometheus
-    family = socket.AF_INET6 if ":" in server.host else socket.AF_INET
-    try:
-        socket.create_server((server.host, server.port), family=family).close()
-    except OSError as error:
-        reason = "the port is already in use" if error.errno == errno.EADDRINUSE else error.strerror
-        raise ServiceError(f"cannot listen on {server.host}:{server.port}: {reason}") from error
-    return f"{server.host}:{server.port} is free" if server.port else f"any free port of {server.host}"
+    return probe(server.host, server.port, "metrics")

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from agent.assembly import Agent
     from agent.demo_texts import DemoTables
-    from agent.records import Batch
+    from agent.records import Record
     from agent.reference import Reference
     from agent.report import DropEstimate
     from agent.scorer import Scored
@@ -135,9 +135,9 @@ class _Marked:
         self._source = agent.reference.source.accuracy["test"]
         self._right: list[tuple[float, bool]] = []
 
-    def __call__(self, batch: Batch) -> Scored:
-        scored = self._score(batch)
-        for record, predicted in zip(batch.records, scored.predicted.tolist(), strict=True):
+    def __call__(self, records: Sequence[Record]) -> Scored:
+        scored = self._score(records)
+        for record, predicted in zip(records, scored.predicted.tolist(), strict=True):
             self._right.append((record.time, self._labels[predicted] == record.label))
         return scored
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 from contextlib import contextmanager, nullcontext
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from threading import Event
 from typing import TYPE_CHECKING, Annotated, Any
@@ -15,12 +15,14 @@ import typer
 from agent.assembly import assemble
 from agent.checkpoints import held_alone
 from agent.cli.estimate import facts_of
+from agent.cli.outlets import Served, open_letters
 from agent.cli.output import JsonFile, write_facts
+from agent.cli.reload import Reloads
 from agent.cli.windows import WindowLines
 from agent.config import RunConfig, load_config
 from agent.logs import configure_logs
 from agent.loop import Listeners
-from exporters.server import serving
+from agent.sources.http import HttpSource
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -40,17 +42,22 @@ def run(
     checked = load_config(config, RunConfig)
     configure_logs()
     with stopping() as stop, held_alone(checked.state.path) if checked.state else nullcontext():
-        agent = assemble(checked, stop)
-        report, closed = run_agent(agent, checked, stop)
+        agent = assemble(checked, stop, letters=open_letters(checked))
+        report, closed = run_agent(agent, checked, stop, path=config)
     write_facts(json, _facts(report, closed))
 
 
 def run_agent(
-    agent: Agent, config: RunConfig, stop: Event, before_end: Callable[[str], None] = lambda _: None
+    agent: Agent,
+    config: RunConfig,
+    stop: Event,
+    before_end: Callable[[str], None] = lambda _: None,
+    path: Path | None = None,
 ) -> tuple[Report, list[WindowReport]]:
     """Run an assembled agent with its exporters, showing each short window as it closes, then its estimate.
 
-    Gives the last snapshot and the last windows. `before_end` is told the server's address while it still serves.
+    Gives the last snapshot and the last windows. `before_end` is told the server's address while it still serves;
+    the configuration at `path` is read again on SIGHUP.
     """
     log = structlog.get_logger()
     latest = Latest(agent.snapshot())
@@ -67,15 +74,27 @@ def run_agent(
         if made.window == "short":
             show.estimated(made)
 
-    server = config.exporters.prometheus
-    with serving(latest, server.host, server.port) as served:
+    with Served(latest, config.exporters.prometheus) as served:
+
+        def change(new: RunConfig) -> None:
+            served.move(new.exporters.prometheus)
+            agent.change(new)
+
+        reloads = Reloads(path or Path(), config, change)
+
+        def publish(report: Report) -> None:
+            reloads.poll()
+            latest.set(replace(report, upkeep=reloads.tell(report.upkeep)))
+
         log.info(
             "started",
             resumed_at=dict(agent.state.positions),
             reference=agent.reference.id,
             metrics=f"{served.url}/metrics",
+            **({"intake": agent.source.url} if isinstance(agent.source, HttpSource) else {}),
         )
-        agent.run(Listeners(latest.set, on_closed, on_estimated), stop)
+        with reloading(reloads) if path else nullcontext():
+            agent.run(Listeners(publish, on_closed, on_estimated), stop)
         before_end(served.url)
     log.info("stopped", **_counts(latest()))
     return latest(), closed
@@ -98,6 +117,16 @@ class Latest:
     def set(self, report: Report) -> None:
         """Put a newer snapshot in its place."""
         self._report = report
+
+
+@contextmanager
+def reloading(reloads: Reloads) -> Iterator[None]:
+    """Have the configuration read again on SIGHUP."""
+    before = signal.signal(signal.SIGHUP, lambda *_: reloads.ask())
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGHUP, before)
 
 
 @contextmanager
@@ -127,6 +156,7 @@ def _counts(report: Report) -> dict[str, Any]:
         "received": sum(counts.received.values()),
         "processed": counts.processed,
         "discarded": {reason: count for reason, count in counts.discarded.items() if count},
+        "dead_lettered": {reason: count for reason, count in counts.dead_lettered.items() if count},
         "in_flight": counts.in_flight,
         "truncated": counts.truncated,
     }

@@ -11,7 +11,7 @@ from onnxruntime.capi import onnxruntime_pybind11_state as native  # type: ignor
 
 from agent.encoder.checked import CheckedModel
 from agent.encoder.tokens import Limits, TextTokenizer, batches
-from agent.errors import ArtefactError, UsageError
+from agent.errors import ArtefactError, InferenceError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -127,7 +127,7 @@ class TextSession:
         try:
             found = self._session.run(self.output_names, given)
         except FAILURES as error:
-            raise ArtefactError(
+            raise InferenceError(
                 f"{self._name} failed while running: the model does not accept its inputs"
             ) from error
         return dict(zip(self.output_names, found, strict=True))

@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agent.errors import UsageError
-from agent.records import Batch, Expected, Reason, Record, RejectedError, from_fields, parse
+from agent.messages import Message, Row
+from agent.reasons import Reason
+from agent.report import SourceStatus
 from agent.sources.lines import PIECE, descriptor_lines, file_lines
 from agent.sources.pace import Pace
 from agent.tables import FORMATS, SUFFIXES, rows
@@ -23,12 +24,14 @@ from agent.tables import FORMATS, SUFFIXES, rows
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from agent.config import FileSourceConfig
+    from agent.batch import Batch
+    from agent.intake import Intake
+    from agent.source_config import FileSourceConfig
 
 STDIN = Path("-")
 PARTITION = "file"
 # A line, the fields of a table's row, or why a row has none.
-Row = bytes | dict[str, object] | Reason
+Line = bytes | dict[str, object] | Reason
 
 
 @dataclass(frozen=True)
@@ -43,13 +46,19 @@ class Timing:
 class FileSource:
     """Reads batches of at most `size` rows."""
 
-    def __init__(self, config: FileSourceConfig, expected: Expected, size: int, timing: Timing) -> None:
+    def __init__(self, config: FileSourceConfig, intake: Intake, size: int, timing: Timing) -> None:
         if config.path != STDIN and not config.path.is_file():
             raise UsageError(f"source.file.path: {config.path}: no such file")
         if config.path != STDIN and config.path.suffix not in SUFFIXES:
             raise UsageError(f"source.file.path: {config.path}: the name must end in {FORMATS}")
+        if config.path.suffix in {".csv", ".parquet"} and config.format != "native":
+            raise UsageError(
+                f"source.file.format: {config.format} comes in lines of JSON; {config.path} is a table, whose "
+                "columns are native fields. Remove `format`, or give a .jsonl file"
+            )
         self._config = config
-        self._expected = expected
+        self._intake = intake
+        self._most = intake.expected.most_bytes
         self._size = size
         self._timing = timing
         self._pace = Pace(config.rate, timing.monotonic, timing.wait)
@@ -62,59 +71,57 @@ class FileSource:
         self._position = positions.get(PARTITION, 0)
         self._rows = self._from(self._position)
 
-    def commit(self, positions: Mapping[str, int]) -> None:
+    def commit(self, positions: Mapping[str, int]) -> bool:
         """Nobody else needs to know how far a file was read."""
+        del positions
+        return True
+
+    def drain(self) -> bool:
+        """A file can be read again."""
+        return False
+
+    def status(self) -> SourceStatus:
+        """A file is there or the agent would not run."""
+        return SourceStatus()
+
+    def close(self) -> None:
+        """The file is closed with its last row, or with the process."""
 
     def read(self) -> Batch:
         """The next rows as records, at the configured rate. UsageError if the file is damaged there."""
-        records: list[Record] = []
-        rejected: Counter[Reason] = Counter()
         if self._damage:
             raise self._damage
+        found: list[Message | Row] = []
         ended = False
         try:
             for _ in range(self._pace.allow(self._size)):
                 row = next(self._rows)
                 if row is None:
                     break
-                self._take(row, records, rejected)
+                self._position += 1
+                self._keep(row, found)
         except StopIteration:
             ended = True
         except UsageError as error:
             self._damage = error  # raised by the next read, so that the rows before it are kept
-        return Batch(tuple(records), rejected, {PARTITION: self._position}, ended=ended)
+        return self._intake.batch(found, {PARTITION: self._position}, ended=ended)
 
-    def _take(self, row: Row, records: list[Record], rejected: Counter[Reason]) -> None:
-        self._position += 1
-        if isinstance(row, bytes) and not row.strip():
-            return
-        try:
-            records.append(self._record(row))
-        except RejectedError as error:
-            rejected[error.reason] += 1
+    def _keep(self, row: Line, found: list[Message | Row]) -> None:
+        origin, arrival = f"{PARTITION}:{self._position}", self._timing.epoch()
+        if not isinstance(row, bytes):
+            found.append(Row(row, origin, arrival))
+        elif row.strip():
+            found.append(Message(row, origin, arrival))
 
-    def _record(self, row: Row) -> Record:
-        if isinstance(row, Reason):
-            raise RejectedError(row)
-        position, arrival = f"{PARTITION}:{self._position}", self._timing.epoch()
-        if isinstance(row, bytes):
-            record = parse(row, self._expected, position, arrival)
-        else:
-            record = from_fields(row, self._expected, position, arrival)
-        if self._config.loop:
-            # A second pass brings the same ids and times again: they are new events all the same.
-            return replace(record, id=f"{record.id}@{position}", time=arrival)
-        return record
-
-    def _from(self, start: int) -> Iterator[Row | None]:
+    def _from(self, start: int) -> Iterator[Line | None]:
         """The rows from number `start` on, over and over in a loop."""
         if self._config.path == STDIN:
-            return descriptor_lines(0, self._expected.most_bytes)
+            return descriptor_lines(0, self._most)
         if not self._config.loop:
             return self._once(start)
         return islice(self._again(), start, None)
 
-    def _again(self) -> Iterator[Row]:
+    def _again(self) -> Iterator[Line]:
         """The rows over and over; none if the file has none."""
         rows_seen = True
         while rows_seen:
@@ -123,14 +130,14 @@ class FileSource:
                 rows_seen = True
                 yield row
 
-    def _once(self, start: int) -> Iterator[Row]:
+    def _once(self, start: int) -> Iterator[Line]:
         path = self._config.path
         if path.suffix == ".jsonl":
-            return islice(file_lines(path, self._expected.most_bytes), start, None)
+            return islice(file_lines(path, self._most), start, None)
         return map(_native, rows(path, start))
 
 
-def _native(row: dict[str, object] | None) -> Row:
+def _native(row: dict[str, object] | None) -> Line:
     """A table's row as native fields: cells that are empty are fields that are absent."""
     if row is None:
         return Reason.MALFORMED_ROW

@@ -11,7 +11,10 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from agent.config import WindowsConfig
+from agent.duplicates import Seen
 from agent.ledger import Ledger
+from agent.memory import Memory
+from agent.pairing import Pairing
 from agent.records import Record
 from agent.reference import Calibrated, EncoderIdentity, Reference, SourceFacts, TaskIdentity, Trust
 from agent.report import ModelInfo
@@ -130,12 +133,12 @@ def score(reference: Reference) -> Score:
 def new_state(reference: Reference) -> Callable[..., State]:
     """Makes empty states: panes of one minute, windows of three and six, at least three items."""
 
-    def make(windows: WindowsConfig = WINDOWS, slices: int = 3, sample: int = 8) -> State:
+    def make(windows: WindowsConfig = WINDOWS, slices: int = 3, sample: int = 8, remember: int = 100) -> State:
         names = tuple(reference.detectors)
         return State(
             Summary(reference, int(windows.pane), sample),
             Windows(windows, reference.labels, names),
-            Slices(slices),
+            Memory(Slices(slices), Pairing(60.0, 10), Seen(remember)),
             Ledger("file", names),
             Identity("0", ModelInfo(reference.model, reference.id, reference.encoder.name, "none")),
         )

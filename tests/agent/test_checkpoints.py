@@ -1,35 +1,32 @@
-"""The state store: exact, whole, and refusing what it cannot trust."""
-
-# Fixtures that are functions are typed as little as pytest types them.
-# ruff: noqa: ANN401, PLR0913, PLR0917
+"""The state store: exact, whole, and losing nothing to a disk that refuses."""
 
 from __future__ import annotations
 
-import shutil
 import sqlite3
+import stat
 from contextlib import closing
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+from uuid import UUID
 
-import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
+from structlog.testing import capture_logs
 
-from agent.checkpoints import Checkpoints, held_alone, pack, unpack
-from agent.errors import ArtefactError, LeadlineError, ServiceError, UsageError
-from agent.panes import Pane, Tally
-from agent.records import Batch, Record
-from agent.sample import Sample
+from agent.checkpoints import Checkpoints, NoCheckpoints, held_alone
+from agent.duplicates import Seen
+from agent.errors import ServiceError, UsageError
+from agent.records import Label
+from agent.state_store import content as store_content
+from agent.state_store import files
+from agent.state_store.content import SEEN_ROW
+from tests.agent.state_bench import HOUR, OWNER, Parts, filled, held, pane, step
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
-    from agent.scorer import Scored
-    from agent.state import State
-
-HOUR = 1_767_225_600
-COUNT = st.integers(0, 2**62)
+Opened = "Callable[..., Checkpoints]"
 
 
 @pytest.fixture
@@ -37,143 +34,86 @@ def opened() -> Iterator[Callable[..., Checkpoints]]:
     """Opens stores, and closes them after the test."""
     stores: list[Checkpoints] = []
 
-    def open_store(path: Path, owner: str = "reference a", every: float = 10.0) -> Checkpoints:
+    def open_store(path: Path, owner: str = OWNER, every: float = 10.0) -> Checkpoints:
         stores.append(Checkpoints(path, every, owner, lambda: 17.0))
         return stores[-1]
 
     yield open_store
     for store in stores:
-        store._database.close()
+        store.close()
 
 
-@pytest.fixture
-def filled(new_state: Callable[..., State], score: Callable[[Sequence[Record]], Scored]) -> Callable[..., State]:
-    """A state, new or given, with one more batch: records at these minutes, in two slices."""
-
-    def fill(minutes: Sequence[int], state: State | None = None) -> State:
-        state = state or new_state()
-        records = tuple(
-            Record(f"{minute}-{row}", f"film {row}", HOUR + 60.0 * minute, slice=name)
-            for minute in minutes
-            for row, name in enumerate(("tenant-a", "größe 🐟"))
-        )
-        state.add(Batch(records, positions={"file": 100 * len(minutes)}), score(records))
-        state.close_windows()
-        return state
-
-    return fill
+def restored(store: Checkpoints, remember: int = 50) -> Parts:
+    """A fresh state with what the store holds."""
+    parts = Parts(remember)
+    store.restore(parts)
+    assert parts.resumed
+    return parts
 
 
-@pytest.fixture
-def held(plain: Callable[[object], Any]) -> Callable[[State], Any]:
-    """All of a state that a checkpoint keeps."""
-
-    def held(state: State) -> Any:
-        return plain([dict(state.windows.panes), state.positions, state.slices.known, state.windows.sealed_until])
-
-    return held
+def read(path: Path, query: str) -> list[tuple[object, ...]]:
+    """Look into the database from outside."""
+    with closing(sqlite3.connect(path)) as database:
+        return database.execute(query).fetchall()
 
 
-def execute(path: Path, statement: str, *values: object) -> None:
-    """Change the database behind the agent's back."""
-    with closing(sqlite3.connect(path)) as database, database:
-        database.execute(statement, values)
+def test_what_is_saved_is_restored(opened: Opened, tmp_path: Path) -> None:
+    """Panes, positions, slices, the seal, halves in their order and ids; and the time of the save is told."""
+    path, parts = tmp_path / "new" / "state.db", filled(0, 1, 2, 3)
+    store = opened(path)
+    store.save(parts)
+    assert store.upkeep().last_checkpoint == 17.0
+    again = restored(opened(path))
+    assert held(again) == held(parts)
+    assert again.windows.sealed_until > HOUR
+    assert len(again.pairing) == 2
+    assert len(again.seen) == 28
 
 
-IDS = st.lists(
-    st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1), max_size=6, unique=True
-)
+def test_a_new_store_restores_nothing(opened: Opened, tmp_path: Path) -> None:
+    """The first start begins with an empty state, and nothing is put aside."""
+    store = opened(tmp_path / "state.db")
+    assert held(restored(store)) == held(Parts())
+    assert not any(store.quarantined.values())
+    assert [path.name for path in tmp_path.glob("*quarantine*")] == []
 
 
-@given(IDS, st.lists(COUNT, min_size=7, max_size=7), st.integers(0, 4), st.integers(0, 3), st.sampled_from([0, 2]))
-def test_a_pane_comes_back_exactly(
-    plain: Callable[[object], Any],
-    ids: list[str],
-    counts: list[int],
-    embedding: int,
-    features: int,
-    confidence: int,
-) -> None:
-    """Counts of any size, ids in any script, samples of any shape, even empty, survive packing."""
-    rng = np.random.default_rng(len(ids))
-    array = np.array(counts, np.int64)
-    tally = Tally(*counts[:2], array, np.stack([array, array]), array, array, *counts[2:5], array)
-    *parts, kept = (rng.normal(size=(len(ids), width)) for width in (embedding, 2, features, confidence))
-    pane = Pane("slice", HOUR, tally, Sample.of(ids, *parts, size=5, confidence=kept))
-    again = unpack("slice", HOUR, pack(pane))
-    assert plain(again) == plain(pane)
-    assert pack(again) == pack(pane)
-    assert again.sample.embedding.dtype == np.float16
+def test_only_what_changed_is_written_and_what_expired_is_deleted(opened: Opened, tmp_path: Path) -> None:
+    """A later save replaces what changed, keeps what did not, and deletes panes and partitions that are gone."""
+    store, parts = opened(tmp_path / "state.db"), filled(0, 1)
+    store.save(parts)
+    step(parts, 2)
+    step(parts, 30)
+    del parts.positions["events-0"]
+    store.save(parts)
+    store.save(parts)
+    assert held(restored(opened(tmp_path / "state.db"))) == held(parts)
+    assert {start for _, start in parts.windows.panes} == {HOUR + 1800}
+    assert read(tmp_path / "state.db", "SELECT count(*) FROM panes") == [(2,)]
+    assert "events-0" not in restored(store).positions
 
 
-def test_a_restored_pane_merges_like_the_one_that_was_saved(filled: Callable[..., State], plain: Any) -> None:
-    """Types as well as values come back, so a restored pane takes further records."""
-    for pane in filled([0, 1]).windows.panes.values():
-        again = unpack(pane.slice, pane.start, pack(pane))
-        assert plain(again.merge(pane)) == plain(pane.merge(again)) == plain(pane.merge(pane))
+def test_a_save_without_changes_writes_nothing(opened: Opened, tmp_path: Path) -> None:
+    """An idle agent does not wear out the disk with panes."""
+    store, parts = opened(tmp_path / "state.db"), filled(0, 1)
+    store.save(parts)
+    changes = store._database.total_changes
+    store.save(parts)
+    assert store._database.total_changes - changes == 1  # the sum
 
 
-def test_what_is_saved_is_restored(
-    opened: Callable[..., Checkpoints],
-    filled: Callable[..., State],
-    new_state: Any,
-    held: Any,
-    tmp_path: Path,
-) -> None:
-    """Panes, positions, slices and the seal; and the time of the save is shown."""
-    state = filled([0, 1, 2, 3])
-    opened(tmp_path / "new" / "state.db").save(state)
-    assert state.last_checkpoint == 17.0
-    restored = new_state()
-    opened(tmp_path / "new" / "state.db").restore(restored)
-    assert held(restored) == held(state)
-    assert restored.slices.known == ("tenant-a", "größe 🐟")
-    assert restored.windows.sealed_until == HOUR + 120
+def test_a_save_costs_what_changed(opened: Opened, tmp_path: Path) -> None:
+    """One changed pane among many is one row written, however many there are."""
+    store, parts = opened(tmp_path / "state.db"), Parts()
+    parts.windows.add([pane("default", HOUR + 60 * minute) for minute in range(50)])
+    store.save(parts)
+    changes = store._database.total_changes
+    parts.windows.add([pane("default", HOUR)])
+    store.save(parts)
+    assert store._database.total_changes - changes == 3  # the old row, the new one, the sum
 
 
-def test_a_restart_says_again_what_was_last_said(
-    opened: Callable[..., Checkpoints], filled: Callable[..., State], new_state: Any, tmp_path: Path
-) -> None:
-    """The windows of the last sealed panes are in the first snapshot: a restart leaves no gap in the metrics."""
-    state = filled([0, 1, 2, 3])
-    opened(tmp_path / "state.db").save(state)
-    restored = new_state()
-    opened(tmp_path / "state.db").restore(restored)
-    windows = restored.report(1.0, ready=True).windows
-    assert windows
-    assert repr(windows) == repr(state.report(1.0, ready=True).windows)
-
-
-def test_a_new_store_restores_nothing(opened: Callable[..., Checkpoints], new_state: Any, tmp_path: Path) -> None:
-    """The first start begins with an empty state; so does a file that a crash left without a byte."""
-    (tmp_path / "empty.db").touch()
-    for name in ("absent.db", "empty.db"):
-        state = new_state()
-        opened(tmp_path / name).restore(state)
-        assert (dict(state.windows.panes), state.positions, state.windows.sealed_until) == ({}, {}, 0)
-
-
-def test_only_the_last_checkpoint_counts(
-    opened: Callable[..., Checkpoints],
-    filled: Callable[..., State],
-    new_state: Any,
-    held: Any,
-    tmp_path: Path,
-) -> None:
-    """A later save replaces what changed, keeps what did not, and deletes panes that expired."""
-    store, state = opened(tmp_path / "state.db"), filled([0, 1])
-    store.save(state)
-    store.save(filled([2, 30], state))
-    store.save(state)
-    restored = new_state()
-    opened(tmp_path / "state.db").restore(restored)
-    assert held(restored) == held(state)
-    assert {start for _, start in restored.windows.panes} == {HOUR + 1800}
-    rows = store._database.execute("SELECT count(*) FROM panes").fetchone()
-    assert rows == (2,)
-
-
-def test_it_is_due_by_the_clock_it_is_given(opened: Callable[..., Checkpoints], tmp_path: Path) -> None:
+def test_it_is_due_by_the_clock_it_is_given(opened: Opened, tmp_path: Path) -> None:
     """At once, then every so many seconds."""
     store = opened(tmp_path / "state.db", every=10)
     assert [store.due(now) for now in (5.0, 5.1, 14.9, 15.0, 15.1, 40.0, 49.0, 50.0)] == [
@@ -181,199 +121,287 @@ def test_it_is_due_by_the_clock_it_is_given(opened: Callable[..., Checkpoints], 
     ]  # fmt: skip
 
 
-def test_commits_reach_the_disk(opened: Callable[..., Checkpoints], tmp_path: Path) -> None:
-    """The write-ahead log, synchronised fully at every commit."""
+def test_how_often_can_change(opened: Opened, tmp_path: Path) -> None:
+    """A new interval counts from the next time it is due."""
+    store = opened(tmp_path / "state.db", every=10)
+    assert store.due(0.0)
+    store.change(2)
+    assert [store.due(now) for now in (3.0, 10.0, 11.0, 12.0)] == [False, True, False, True]
+
+
+def test_commits_reach_the_disk_and_what_is_deleted_is_gone(opened: Opened, tmp_path: Path) -> None:
+    """The write-ahead log, synchronised fully at every commit; deleted rows are overwritten."""
     database = opened(tmp_path / "state.db")._database
-    assert database.execute("PRAGMA journal_mode").fetchone() == ("wal",)
-    assert database.execute("PRAGMA synchronous").fetchone() == (2,)
+    for pragma, value in (("journal_mode", "wal"), ("synchronous", 2), ("secure_delete", 1)):
+        assert database.execute(f"PRAGMA {pragma}").fetchone() == (value,)
 
 
-def test_the_files_hold_one_checkpoint_or_the_next_at_every_moment(
-    opened: Callable[..., Checkpoints],
-    filled: Callable[..., State],
-    new_state: Any,
-    held: Any,
-    tmp_path: Path,
+def test_only_its_owner_reads_the_state(opened: Opened, tmp_path: Path) -> None:
+    """Halves that wait hold text: the files have mode 0600 from their first byte, and an older state gets it."""
+    path = tmp_path / "state.db"
+    store = opened(path)
+    store.save(filled(0))
+    for name in ("state.db", "state.db-wal", "state.db-shm"):
+        assert stat.S_IMODE((tmp_path / name).stat().st_mode) == 0o600
+    store.close()
+    path.chmod(0o644)
+    opened(path)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+def test_a_half_that_went_leaves_no_text(opened: Opened, tmp_path: Path) -> None:
+    """Once the log has been played into the database, no file holds the text of a half that was given up."""
+    store, parts = opened(tmp_path / "state.db"), filled(0)
+    store.save(parts)
+    assert len(parts.pairing.overdue(HOUR + 1e6)) == 1
+    store.save(parts)
+    store.close()
+    assert b"\\u00e9t\\u00e9" not in b"".join(path.read_bytes() for path in tmp_path.iterdir())
+
+
+def test_the_state_has_an_id_of_its_own(opened: Opened, tmp_path: Path) -> None:
+    """Made with the database and kept: what commits at the broker are signed with."""
+    first, again, other = (opened(tmp_path / name) for name in ("a.db", "a.db", "b.db"))
+    assert UUID(first.id)
+    assert first.id == again.id != other.id
+
+
+def test_ids_beyond_those_remembered_go(opened: Opened, tmp_path: Path) -> None:
+    """Rows of ids are filled up, and the oldest go once the newer ones hold all that is remembered."""
+    store, parts = opened(tmp_path / "state.db"), Parts()
+    parts.seen = Seen(SEEN_ROW)
+    for number in range(9):
+        for row in range(1000):
+            parts.seen.add(f"{number} {row}")
+        store.save(parts)
+    assert restored(store, SEEN_ROW).seen.snapshot() == parts.seen.snapshot()
+    assert restored(store, 10).seen.snapshot() == parts.seen.snapshot()[-10:]
+    assert restored(store, 0).seen.snapshot() == ()
+    assert read(tmp_path / "state.db", "SELECT count(*) FROM seen") == [(2,)]
+
+
+def test_what_was_rolled_back_is_forgotten_by_the_store_too(opened: Opened, tmp_path: Path) -> None:
+    """Records that were saved but given up count as new when they come again, a restart later as well."""
+    store, parts = opened(tmp_path / "state.db"), filled(0)
+    store.save(parts)
+    parts.confirm()
+    step(parts, 1)
+    store.save(parts)  # and the source takes no note
+    parts.pairing.overdue(HOUR + 1e6)
+    parts.roll_back()
+    store.save(parts)
+    again = restored(opened(tmp_path / "state.db"))
+    assert held(again) == held(parts) == held(filled(0))
+    assert again.seen.add("1 0")
+
+
+def test_an_id_remembered_again_is_the_newest_again(opened: Opened, tmp_path: Path) -> None:
+    """An id that was forgotten and came back is forgotten last, as without a restart."""
+    store, parts = opened(tmp_path / "state.db"), Parts(remember=2)
+    for name in "abca":
+        parts.seen.add(name)
+        store.save(parts)
+    assert restored(store, 2).seen.snapshot() == parts.seen.snapshot()
+
+
+def test_labels_are_kept_the_newest_of_them(
+    opened: Opened, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Copied in the middle of a save, as a power cut would leave them, the files restore to before or after it."""
-    path, copies = tmp_path / "state.db", []
-    store, state = opened(path), filled([0, 1])
-    store.save(state)
-    before = held(state)
-    filled([2, 3, 4], state)
-
-    def copy() -> bool:
-        place = tmp_path / str(len(copies))
-        place.mkdir()
-        for suffix in ("", "-wal"):
-            shutil.copyfile(f"{path}{suffix}", place / f"state.db{suffix}")
-        copies.append(place / "state.db")
-        return False
-
-    store._database.set_progress_handler(copy, 20)
-    store.save(state)
-    copy()
-    found = []
-    for place in copies:
-        restored = new_state()
-        opened(place).restore(restored)
-        found.append(held(restored))
-    assert len(found) > 10
-    assert found[0] == before
-    assert found[-1] == held(state)
-    assert all(one in (before, held(state)) for one in found)
+    """Each label with its id and time, in order; beyond the bound the oldest go."""
+    monkeypatch.setattr(store_content, "MOST_LABELS", 3)
+    store, parts = opened(tmp_path / "state.db"), Parts()
+    for number in range(5):
+        parts.labels = [Label(f"\ud800{number}", ("a", "b") if number % 2 else "a", 0.1 + number)]
+        store.save(parts)
+    assert read(tmp_path / "state.db", "SELECT id, label, time FROM labels") == [
+        ("?2", '"a"', 2.1),
+        ("?3", '["a", "b"]', 3.1),
+        ("?4", '"a"', 4.1),
+    ]
+    assert held(restored(opened(tmp_path / "state.db"))) == held(parts)
 
 
-def test_a_full_disk_stops_the_agent(
-    opened: Callable[..., Checkpoints],
-    filled: Callable[..., State],
-    new_state: Any,
-    held: Any,
-    tmp_path: Path,
-) -> None:
-    """A plain message and exit code 4; the store still holds the last whole checkpoint, positions included."""
-    store, state = opened(tmp_path / "state.db"), filled([0])
-    store.save(state)
-    before = held(state)
+def test_a_half_too_deep_to_be_written_does_not_stop_the_agent(opened: Opened, tmp_path: Path) -> None:
+    """JSON that was read at the edge of what Python nests is left out: after a restart, that half never came."""
+    deep: list[object] = []
+    for _ in range(100_000):
+        deep = [deep]
+    store, parts = opened(tmp_path / "state.db"), filled(0, 1, 2)
+    (waiting, *_) = parts.pairing.snapshot()
+    waiting.fields["deep"] = deep
+    store.save(parts)
+    assert restored(opened(tmp_path / "state.db")).pairing.snapshot() == parts.pairing.snapshot()[1:]
+    while deep:  # by hand: letting go of it all at once would overflow the stack
+        deep = deep.pop()  # type: ignore[assignment]
+
+
+def test_traffic_cannot_break_a_save(opened: Opened, tmp_path: Path) -> None:
+    """Names of slices and partitions with quotes, null bytes and emoji come back as they were."""
+    parts = Parts()
+    for name in ("it's; DROP TABLE panes", "null \0 byte", "🐟", "\u202e"):
+        parts.windows.add([pane(parts.slices.name(name), HOUR)])
+        parts.positions[name] = 2**62
+    opened(tmp_path / "state.db").save(parts)
+    assert held(restored(opened(tmp_path / "state.db"))) == held(parts)
+
+
+def test_a_full_disk_loses_nothing(opened: Opened, tmp_path: Path) -> None:
+    """A plain message and exit code 4; the last checkpoint stands, and once there is space everything is saved."""
+    path, parts = tmp_path / "state.db", filled(0)
+    store = opened(path)
+    store.save(parts)
+    before = held(parts)
     (pages,) = store._database.execute("PRAGMA page_count").fetchone()
     store._database.execute(f"PRAGMA max_page_count = {pages}")
-    filled([1, 2, 3, 4, 5], state)
-    with pytest.raises(ServiceError) as caught:
-        store.save(state)
-    assert str(caught.value) == (
-        f"state.path: {tmp_path / 'state.db'} cannot be written: database or disk is full"
-    )
-    store._database.close()
-    restored = new_state()
-    opened(tmp_path / "state.db").restore(restored)
-    assert held(restored) == before
+    for number in range(1, 5):
+        step(parts, number, items=8)
+        with capture_logs() as logs, pytest.raises(ServiceError) as caught:
+            store.save(parts)
+        assert [(line["event"], line["problem"]) for line in logs] == [
+            ("state not saved", "database or disk is full")
+        ]
+        assert str(caught.value) == f"state.path: {path} cannot be written: database or disk is full"
+    assert held(restored(opened(path))) == before
+    assert store.upkeep().checkpoint_failures == store.failures == 4
+    store._database.execute("PRAGMA max_page_count = 100000")
+    store.save(parts)
+    assert held(restored(opened(path))) == held(parts)
+    assert read(path, "SELECT count(*) FROM labels") == [(5,)]
 
 
-def test_a_disk_that_turned_read_only_stops_the_agent(
-    opened: Callable[..., Checkpoints], filled: Callable[..., State], tmp_path: Path
+def test_a_disk_that_turned_read_only_loses_nothing(opened: Opened, tmp_path: Path) -> None:
+    """The same for a volume that cannot be written for a while: what was to be saved then is saved afterwards."""
+    path, parts = tmp_path / "state.db", filled(0, 1)
+    store = opened(path)
+    store.save(parts)
+    writable, store._database = store._database, sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True)
+    with closing(store._database):
+        step(parts, 2)
+        with pytest.raises(ServiceError, match=r"cannot be written: attempt to write a readonly database$"):
+            store.save(parts)
+    store._database = writable
+    store.save(parts)
+    assert held(restored(opened(path))) == held(parts)
+    assert not any(store.quarantined.values())
+
+
+def test_a_lock_is_no_reason_to_put_a_state_aside(
+    opened: Opened, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The same for a volume that can no longer be written."""
-    store = opened(tmp_path / "state.db")
-    store._database.execute("PRAGMA query_only = ON")
-    with pytest.raises(ServiceError, match=r"cannot be written: attempt to write a readonly database$"):
-        store.save(filled([0]))
+    """Another program that holds the database makes saves fail, and a start; the state stays where it is."""
+    monkeypatch.setattr(files, "PATIENCE", 0.0)
+    path, parts = tmp_path / "state.db", filled(0)
+    store = opened(path)
+    with closing(sqlite3.connect(path, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        with pytest.raises(ServiceError, match="database is locked"):
+            store.save(parts)
+        other.execute("ROLLBACK")
+        store.close()
+        other.execute("PRAGMA locking_mode = EXCLUSIVE")
+        other.execute("BEGIN EXCLUSIVE")
+        other.execute("UPDATE whole SET row_count = row_count")
+        with pytest.raises(UsageError, match="cannot be used: database is locked"):
+            Checkpoints(path, 10, OWNER)
+    assert not list(tmp_path.glob("*quarantine*"))
+    assert held(restored(opened(path))) == held(Parts())
 
 
-def test_a_path_that_cannot_be_a_database_is_refused(opened: Callable[..., Checkpoints], tmp_path: Path) -> None:
-    """Below a file, at a directory, or another kind of file: a usage error that names the path."""
-    (tmp_path / "file").write_text(
-        "This is not a database, only a longer text than SQLite's header would be. " * 30
-    )
-    for path in (tmp_path / "file" / "state.db", tmp_path, tmp_path / "file"):
-        with pytest.raises(UsageError) as caught:
-            opened(path)
-        assert str(caught.value).startswith(f"state.path: {path}: cannot be opened: ")
-
-
-@pytest.mark.parametrize(
-    ("change", "pane"),
-    [
-        ("content = CAST(content || 'x' AS BLOB)", f"pane {HOUR} of slice 'tenant-a'"),
-        ("content = x''", f"pane {HOUR} of slice 'tenant-a'"),
-        ("start = start + 60", f"pane {HOUR + 60} of slice 'tenant-a'"),
-        ("slice = 'tenant-b'", f"pane {HOUR} of slice 'tenant-b'"),
-    ],
+OPERATIONS = st.lists(
+    st.sampled_from(["step", "step", "save", "commit", "lost", "full", "locked", "restart", "forget", "drop"]),
+    max_size=25,
 )
-def test_a_damaged_pane_is_refused(
-    opened: Any,
-    filled: Callable[..., State],
-    new_state: Any,
-    tmp_path: Path,
-    change: str,
-    pane: str,
+
+
+class Life:
+    """A store and a state through which anything may happen; `saved` is what a restart must find."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.store, self.parts, self.number = Checkpoints(path, 10, OWNER), Parts(), 0
+        self.saved = held(self.parts)
+        self.committed = 0
+
+    def step(self) -> None:
+        """More traffic."""
+        step(self.parts, self.number)
+        self.number += 1
+
+    def save(self) -> None:
+        """A checkpoint of which the source takes no note."""
+        self.store.save(self.parts)
+        self.saved = held(self.parts)
+
+    def commit(self) -> None:
+        """A checkpoint of which the source takes note."""
+        self.save()
+        self.parts.confirm()
+        self.committed = self.number
+
+    def lost(self) -> None:
+        """The partitions are taken away and come back: what the source took no note of is read again."""
+        self.parts.roll_back()
+        self.number = self.committed
+
+    def full(self) -> None:
+        """A checkpoint on a full disk, unless it fits into the pages there are."""
+        if not _refused(self.store, self.path, self.parts, "full"):
+            self.saved = held(self.parts)
+
+    def locked(self) -> None:
+        """A checkpoint while another program holds the database."""
+        assert _refused(self.store, self.path, self.parts, "locked")
+
+    def restart(self) -> None:
+        """The agent ends and starts again, and reads on from where the state is."""
+        self.store.close()
+        self.store, self.parts = Checkpoints(self.path, 10, OWNER), Parts()
+        self.store.restore(self.parts)
+        assert held(self.parts) == self.saved
+        self.committed = self.number = self.parts.positions.get("events-0", -100) // 100 + 1
+
+    def forget(self) -> None:
+        """Halves go that have waited too long."""
+        self.parts.pairing.overdue(HOUR + 300 + self.number / 3)
+
+    def drop(self) -> None:
+        """A partition goes."""
+        self.parts.positions.pop("events-1", None)
+
+
+@settings(max_examples=100)
+@given(OPERATIONS)
+def test_whatever_failed_the_next_save_makes_good(
+    tmp_path_factory: pytest.TempPathFactory, operations: Sequence[str]
 ) -> None:
-    """A pane whose content or place has changed is named, and nothing is made of it."""
-    path = tmp_path / "state.db"
-    opened(path).save(filled([0]))
-    execute(path, f"UPDATE panes SET {change} WHERE slice = 'tenant-a'")  # noqa: S608 - our own words
-    with pytest.raises(ArtefactError) as caught:
-        opened(path).restore(new_state())
-    assert str(caught.value) == f"state.path: {path} is damaged: {pane}. Move it away."
+    """Traffic, saves, full disks, lost partitions, restarts in any order: a state comes back as last saved."""
+    life = Life(tmp_path_factory.mktemp("any") / "state.db")
+    for operation in operations:
+        getattr(life, operation)()
+    life.save()
+    life.restart()
+    life.store.close()
+    assert not any(life.store.quarantined.values())
 
 
-@pytest.mark.parametrize("keep", [0.1, 0.5, 0.9])
-def test_a_truncated_database_is_refused(
-    opened: Callable[..., Checkpoints],
-    filled: Callable[..., State],
-    new_state: Any,
-    tmp_path: Path,
-    keep: float,
-) -> None:
-    """A file cut short gives an error that names it, not a traceback and not a state with holes."""
-    path = tmp_path / "state.db"
-    store = opened(path)
-    store.save(filled(range(6)))
-    store._database.close()
-    content = path.read_bytes()
-    path.write_bytes(content[: int(len(content) * keep)])
-    with pytest.raises(LeadlineError, match=r"^state\.path: .*state\.db"):
-        opened(path).restore(new_state())
-
-
-@pytest.mark.parametrize("flip", range(8))
-def test_a_flipped_bit_is_refused_or_harmless(
-    opened: Any,
-    filled: Callable[..., State],
-    new_state: Any,
-    held: Any,
-    tmp_path: Path,
-    flip: int,
-) -> None:
-    """Wherever a bit flips, what is restored is a state that was saved, or there is a plain error."""
-    path, state = tmp_path / "state.db", filled(range(6))
-    store = opened(path)
-    store.save(state)
-    store._database.close()
-    content = bytearray(path.read_bytes())
-    place = 4096 + int(np.random.default_rng(flip).integers(len(content) - 4096))
-    content[place] ^= 1 << (flip % 8)
-    path.write_bytes(content)
-    restored = new_state()
-    try:
-        opened(path).restore(restored)
-    except LeadlineError:
-        return
-    assert held(restored)[0] in (held(state)[0], {})
-
-
-@pytest.mark.parametrize("change", ["owner", "schema"])
-def test_a_state_of_another_reference_or_version_is_refused(
-    opened: Callable[..., Checkpoints], tmp_path: Path, change: str
-) -> None:
-    """Panes of another reference, pane length or schema cannot be merged with ours."""
-    path = tmp_path / "state.db"
-    opened(path)
-    execute(path, "UPDATE facts SET value = 'another' WHERE name = ?", change)
-    with pytest.raises(ArtefactError) as caught:
-        opened(path)
-    assert str(caught.value) == (
-        f"state.path: {path} was written for another reference, source, pane length, slice field or version of "
-        "Leadline. Move it away to start afresh, or give this agent a path of its own."
-    )
-
-
-def test_traffic_cannot_break_a_save(
-    opened: Callable[..., Checkpoints],
-    new_state: Any,
-    score: Any,
-    held: Any,
-    tmp_path: Path,
-) -> None:
-    """Slices and ids with quotes, null bytes and emoji come back as they were."""
-    names = ("it's; DROP TABLE panes", "null \0 byte", "🐟", "\u202e")
-    records = tuple(Record(f"{name} id", "film", HOUR, slice=name) for name in names)
-    state = new_state(slices=9)
-    state.add(Batch(records), score(records))
-    opened(tmp_path / "state.db").save(state)
-    restored = new_state(slices=9)
-    opened(tmp_path / "state.db").restore(restored)
-    assert held(restored) == held(state)
-    assert restored.slices.known == ("it's; DROP TABLE panes", "null ? byte", "🐟", "?")
+def _refused(store: Checkpoints, path: Path, parts: Parts, how: str) -> bool:
+    """Whether a save failed while the disk was full, or the database locked."""
+    database = store._database
+    database.execute("PRAGMA busy_timeout = 0")
+    (pages,) = database.execute("PRAGMA page_count").fetchone()
+    with closing(sqlite3.connect(path, isolation_level=None)) as other:
+        if how == "locked":
+            other.execute("BEGIN IMMEDIATE")
+        else:
+            database.execute(f"PRAGMA max_page_count = {pages}")
+        try:
+            store.save(parts)
+        except ServiceError:
+            return True
+        else:
+            return False
+        finally:
+            database.execute("PRAGMA max_page_count = 100000")
 
 
 def test_a_state_has_one_agent_at_a_time(tmp_path: Path) -> None:
@@ -385,11 +413,17 @@ def test_a_state_has_one_agent_at_a_time(tmp_path: Path) -> None:
         pass
 
 
-def test_a_stranger_s_database_is_left_alone(opened: Callable[..., Checkpoints], tmp_path: Path) -> None:
-    """A database that Leadline did not make is refused, and nothing is written to it."""
-    path = tmp_path / "customers.db"
-    execute(path, "CREATE TABLE customers (name TEXT)")
-    before = path.read_bytes()
-    with pytest.raises(UsageError, match="somebody else's database"):
-        opened(path)
-    assert path.read_bytes() == before
+def test_without_a_state_nothing_is_kept_and_nothing_piles_up() -> None:
+    """An agent without `state` is due like one with it, has an id for this run, and forgets what changed."""
+    store, parts = NoCheckpoints(every=10), filled(0, 1)
+    store.save(parts)
+    store.restore(parts)
+    store.close()
+    assert [store.due(now) for now in (0.0, 9.9, 10.0)] == [True, False, True]
+    store.change(1)
+    assert [store.due(now) for now in (20.0, 20.9, 21.0)] == [True, False, True]
+    assert store.id != NoCheckpoints().id
+    assert (store.failures, dict(store.quarantined)) == (0, {})
+    assert store.upkeep().last_checkpoint != store.upkeep().last_checkpoint
+    taken = (parts.windows.take_changed(), parts.pairing.take_changed(), parts.seen.take_added(), parts.labels)
+    assert taken == ([], [], [], [])

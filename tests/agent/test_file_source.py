@@ -10,9 +10,16 @@ import pyarrow as pa
 import pytest
 from pyarrow import csv, parquet
 
-from agent.config import FileSourceConfig
+from agent.duplicates import Seen
 from agent.errors import UsageError
-from agent.records import Expected, Reason, Record
+from agent.intake import Intake
+from agent.memory import Memory
+from agent.pairing import Pairing
+from agent.payloads.formats import parts_of
+from agent.reasons import Reason
+from agent.records import Expected, Record
+from agent.slices import Slices
+from agent.source_config import FileSourceConfig
 from agent.sources import lines
 from agent.sources.file import STDIN, FileSource, Timing, fingerprint
 
@@ -20,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
-    from agent.records import Batch
+    from agent.batch import Batch
 
 NOW = 1_787_306_400.0
 EXPECTED = Expected("sentiment", frozenset({"negative", "positive"}), logits=2)
@@ -63,7 +70,10 @@ def source_of(path: Path, size: int = 7, clock: Clock | None = None, **options: 
     """A source with a clock that stands still unless it is waited for."""
     clock = clock or Clock()
     timing = Timing(clock.wait, clock.monotonic, clock.epoch)
-    return FileSource(FileSourceConfig(path=path, **options), EXPECTED, size, timing)
+    config = FileSourceConfig(path=path, **options)
+    memory = Memory(Slices(1), Pairing(config.wait, config.waiting), Seen(config.remember))
+    intake = Intake(parts_of(config, ("negative", "positive")), EXPECTED, memory, anew=config.loop)
+    return FileSource(config, intake, size, timing)
 
 
 def drained(source: FileSource) -> list[Batch]:

@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agent.batch import Batch
 from agent.ledger import Ledger
-from agent.records import Batch, Reason, Record
+from agent.reasons import Reason
+from agent.records import Record
 from agent.summary import Summary
 
 if TYPE_CHECKING:
@@ -55,9 +57,12 @@ def test_the_balance_holds_after_every_step(
         ledger.receive(Batch(tuple(records), rejected))
         received += len(records) + sum(rejected.values())
         check(in_flight=len(records))
-        scored = score(records[:on_time])
-        ledger.settle(scored, summary.panes(records[:on_time], ["default"] * on_time, scored), {Reason.LATE: late})
-        processed, late_in_all = processed + on_time, late_in_all + late
+        if records:
+            ledger.scored(score(records), {Reason.LATE: late})
+        late_in_all += late
+        check(in_flight=on_time)
+        ledger.folded(summary.panes(records[:on_time], ["default"] * on_time, score(records[:on_time])))
+        processed += on_time
         check(in_flight=0)
 
     assert all(plain(seen) == then for seen, then in snapshots)
@@ -78,7 +83,8 @@ def test_histograms_only_grow(reference: Reference, score: Callable[[Sequence[Re
         records = [Record(f"{number}", "film", 0.0)]
         ledger.receive(Batch(tuple(records)))
         scored = score(records)
-        ledger.settle(scored, summary.panes(records, ["ab"[number % 2]], scored), {})
+        ledger.scored(scored, {})
+        ledger.folded(summary.panes(records, ["ab"[number % 2]], scored))
         for key, histogram in before.items():
             now = ledger.item_p_values[key]
             assert all(new >= old for new, old in zip(now.counts, histogram.counts, strict=True))

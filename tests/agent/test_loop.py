@@ -12,13 +12,16 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from agent.batch import Batch
 from agent.checkpoints import Checkpoints, NoCheckpoints, pack, unpack
 from agent.errors import ServiceError
 from agent.estimate_job import EstimateJob
 from agent.loop import Clocks, Listeners, run
+from agent.messages import NoDeadLetters
 from agent.no_estimates import NoEstimates
-from agent.records import Batch, Reason, Record
-from agent.report import DropEstimate, Interval, Report, WindowEstimate, WindowReport
+from agent.reasons import Reason
+from agent.records import Record
+from agent.report import DropEstimate, Interval, Report, SourceStatus, Upkeep, WindowEstimate, WindowReport
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -97,12 +100,25 @@ class Source:
         self.position += len(rows)
         records = tuple(row for row in rows if row is not None)
         rejected = {Reason.NOT_JSON: len(rows) - len(records)}
-        return Batch(records, rejected, {"file": self.position}, ended=self.position == len(STREAM))
+        positions = {"file": self.position}
+        return Batch(records, rejected, positions=positions, ended=self.position == len(STREAM))
 
-    def commit(self, positions: Mapping[str, int]) -> None:
+    def commit(self, positions: Mapping[str, int]) -> bool:
         """Remember what is safely kept."""
         self.step("commit")
         self.committed = dict(positions)
+        return True
+
+    def drain(self) -> bool:
+        """Rows can be read again."""
+        return False
+
+    def status(self) -> SourceStatus:
+        """There is nothing to say."""
+        return SourceStatus()
+
+    def close(self) -> None:
+        """Nothing to let go of."""
 
 
 @dataclass
@@ -134,6 +150,10 @@ class Store:
         self.panes, self.facts = panes, facts
         self.step("after save")
 
+    def upkeep(self) -> Upkeep:
+        """There is nothing to say."""
+        return Upkeep()
+
     def restore(self, state: State) -> None:
         """Into a fresh state."""
         state.positions.update(self.facts["positions"])
@@ -159,15 +179,16 @@ def go(score: Callable[[Sequence[Record]], Scored]) -> Callable[..., None]:
     """Runs the loop with a ticking clock."""
 
     def go(state: State, source: Source, store: Any, outcome: Outcome, stop: Event | None = None) -> None:
-        def scored(batch: Batch) -> Scored:
+        def scored(records: Sequence[Record]) -> Scored:
             source.step("score")
-            return score(batch.records)
+            return score(records)
 
         ticks = count()
         clocks = Clocks(lambda: float(next(ticks)), lambda: 17.0)
         listeners = Listeners(outcome.reports.append, outcome.closed.append, outcome.estimates.append)
         estimates = outcome.estimates_of or NoEstimates("no domains", clocks.epoch)
-        run(source, scored, state, estimates, listeners, store, stop or Event(), clocks)
+        letters = NoDeadLetters()
+        run(source, scored, state, estimates, letters, listeners, store, stop or Event(), clocks)
         outcome.panes = dict(state.windows.panes)
 
     return go
@@ -296,14 +317,15 @@ def test_empty_reads_keep_the_heart_beating(
                 stop.set()
             return Batch()
 
-    def scored(batch: Batch) -> Scored:
-        pytest.fail(f"asked to score {batch}")
-        return score(batch.records)
+    def scored(records: Sequence[Record]) -> Scored:
+        pytest.fail(f"asked to score {records}")
+        return score(records)
 
     clocks = Clocks(lambda: 0.0, lambda: float(next(epochs)))
     listeners = Listeners(reports.append, reports.append)
     estimates = NoEstimates("no domains", lambda: 0.0)
-    run(Idle(Steps()), scored, new_state(), estimates, listeners, NoCheckpoints(), stop, clocks)
+    letters = NoDeadLetters()
+    run(Idle(Steps()), scored, new_state(), estimates, letters, listeners, NoCheckpoints(), stop, clocks)
     assert [report.heartbeat for report in reports] == [100.0, 101.0, 102.0, 103.0, 104.0, 105.0]
     assert [report.ready for report in reports] == [True] * 5 + [False]
 
@@ -320,9 +342,9 @@ def test_every_snapshot_balances(new_state: Callable[..., State], go: Callable[.
 
 
 def test_without_a_store_nothing_piles_up(new_state: Callable[..., State], go: Callable[..., None]) -> None:
-    """An agent without `state` is never due for a checkpoint, and forgets which panes changed."""
+    """An agent without `state` forgets which panes changed, whenever it would have saved them."""
     state = new_state()
-    assert not NoCheckpoints().due(1e9)
+    assert [NoCheckpoints(10.0).due(now) for now in (0.0, 1e9)] == [True, True]
     go(state, Source(Steps()), NoCheckpoints(), Outcome())
     assert state.windows.take_changed() == []
 

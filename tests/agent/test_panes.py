@@ -13,12 +13,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.panes import DEPTH_EDGES, P_EDGES, UNIT, Pane, Tally, bucket_counts, fixed
+from agent.panes import DEPTH_EDGES, P_EDGES, UNIT, Pane, Tally, bucket_counts, units
 from agent.records import Record
 from agent.summary import Summary
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+
+    from numpy.typing import NDArray
 
     from agent.reference import Reference
     from agent.scorer import Scored
@@ -37,6 +39,16 @@ RECORDS = [
 ]
 
 
+def counted(values: Sequence[float], edges: tuple[float, ...]) -> NDArray[np.int64]:
+    """The buckets of one row in one group."""
+    return bucket_counts(np.array([values]), edges, np.zeros(len(values), np.intp), 1)[0, 0]
+
+
+def total_of(values: NDArray[np.floating]) -> int:
+    """The fixed-point sum."""
+    return int(units(values).sum())
+
+
 def below(value: float) -> float:
     """The largest number less than this one."""
     return float(np.nextafter(value, -np.inf))
@@ -48,15 +60,13 @@ def below(value: float) -> float:
 )
 def test_a_p_value_falls_at_or_below_its_edge(p: float, bucket: int) -> None:
     """Edges belong to the bucket they end."""
-    assert bucket_counts(np.array([p]), P_EDGES).tolist() == [
-        int(place == bucket) for place in range(len(P_EDGES))
-    ]
+    assert counted([p], P_EDGES).tolist() == [int(place == bucket) for place in range(len(P_EDGES))]
 
 
 @pytest.mark.parametrize(("depth", "bucket"), [(0.0, 0), (0.05, 0), (0.051, 1), (2.0, 39), (2.0000001, 39)])
 def test_a_depth_above_the_last_edge_is_kept_in_the_last_bucket(depth: float, bucket: int) -> None:
     """Rounding may lift a depth above 2; it is counted all the same."""
-    assert bucket_counts(np.array([depth]), DEPTH_EDGES).argmax() == bucket
+    assert counted([depth], DEPTH_EDGES).argmax() == bucket
     assert len(DEPTH_EDGES) == 40
 
 
@@ -65,15 +75,15 @@ def test_fixed_sums_do_not_depend_on_order(values: list[float], random: Any) -> 
     """However the values are split and shuffled, the sum is the same integer, and near the exact sum."""
     shuffled = random.sample(values, len(values))
     cut = random.randint(0, len(values))
-    total = fixed(np.array(values))
-    assert total == fixed(np.array(shuffled[:cut])) + fixed(np.array(shuffled[cut:]))
+    total = total_of(np.array(values))
+    assert total == total_of(np.array(shuffled[:cut])) + total_of(np.array(shuffled[cut:]))
     assert abs(total / UNIT - math.fsum(values)) <= len(values) / UNIT
 
 
 def test_fixed_sums_have_room_for_a_million_values_of_a_thousand() -> None:
     """No pane of one batch comes near the end of 64 bits."""
-    assert fixed(np.full(1_000_000, 1000.0)) == 10**9 * UNIT
-    assert fixed(np.full(1_000_000, -1000.0, np.float32)) == -(10**9) * UNIT
+    assert total_of(np.full(1_000_000, 1000.0)) == 10**9 * UNIT
+    assert total_of(np.full(1_000_000, -1000.0, np.float32)) == -(10**9) * UNIT
 
 
 def panes_of(summary: Summary, score: Score, records: Sequence[Record]) -> list[Pane]:
@@ -131,7 +141,7 @@ def test_only_parts_of_one_pane_merge(reference: Reference, score: Score, other:
 
 def tally_of(items: int, flagged: tuple[int, int]) -> Tally:
     """A tally in which these many items of two detectors have p = 0.05, and the others p = 0.06."""
-    p_counts = np.stack([bucket_counts(np.repeat([0.05, 0.06], [n, items - n]), P_EDGES) for n in flagged])
+    p_counts = np.stack([counted([0.05] * n + [0.06] * (items - n), P_EDGES) for n in flagged])
     counts = np.zeros(2, np.int64)
     return Tally(items, 0, counts, p_counts, counts, counts, 0, 0, 0, counts)
 

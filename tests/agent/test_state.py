@@ -9,8 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from agent.records import Batch, Reason, Record
+from agent.batch import Batch
+from agent.messages import DeadLetter, Message
+from agent.pairing import Half
+from agent.payloads.contract import Kind
+from agent.reasons import Reason
+from agent.records import Label, Record
 from agent.report import DropEstimate, Estimation, Interval, WindowEstimate
+from agent.state import FOLDED, Beside
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -37,7 +43,7 @@ def test_a_batch_without_records_moves_the_positions(
 ) -> None:
     """Nothing to score is no reason to read the same rejected rows again."""
     state = new_state()
-    batch = Batch((), rejected, {"file": 7})
+    batch = Batch((), rejected, positions={"file": 7})
     state.receive(batch)
     state.add(batch, None)
     assert state.positions == {"file": 7}
@@ -47,7 +53,7 @@ def test_a_batch_without_records_moves_the_positions(
 def test_records_are_in_flight_until_they_are_added(new_state: Callable[..., State], score: Score) -> None:
     """Between receiving and adding, a snapshot shows the batch in flight, and its positions have not moved."""
     state = new_state()
-    batch = Batch((Record("1", "film", HOUR),), {Reason.NO_TEXT: 3}, {"file": 4})
+    batch = Batch((Record("1", "film", HOUR),), {Reason.NO_TEXT: 3}, positions={"file": 4})
     state.receive(batch)
     counts = state.report(1.0, ready=True).counts
     assert (counts.received, counts.in_flight, counts.processed) == ({"file": 4}, 1, 0)
@@ -117,7 +123,7 @@ def test_a_snapshot_says_when_and_what(new_state: Callable[..., State]) -> None:
     """Time, heartbeat and readiness are those given; without a checkpoint its time is NaN."""
     report = new_state().report(17.0, ready=True)
     assert (report.time, report.heartbeat, report.ready) == (17.0, 17.0, True)
-    assert report.last_checkpoint != report.last_checkpoint
+    assert report.upkeep.last_checkpoint != report.upkeep.last_checkpoint
     assert (report.version, report.info.model) == ("0", "sentiment")
 
 
@@ -129,7 +135,7 @@ def test_a_record_without_finite_outputs_is_discarded(new_state: Callable[..., S
     state.receive(batch)
     state.add(batch, score(records))
     counts = state.report(1.0, ready=True).counts
-    assert (counts.processed, counts.discarded["logits_not_finite"], counts.in_flight) == (2, 1, 0)
+    assert (counts.processed, counts.discarded["scoring_failed"], counts.in_flight) == (2, 1, 0)
     (pane,) = state.windows.panes.values()
     assert sorted(pane.sample.ids) == ["1", "3"]
 
@@ -145,7 +151,7 @@ def estimation(*windows: tuple[str, str, float]) -> Estimation:
 
 def shown(state: State, told: Estimation) -> list[tuple[str, str]]:
     """Which windows' estimates a snapshot shows."""
-    report = state.report(1.0, ready=True, estimation=told)
+    report = state.report(1.0, ready=True, beside=Beside(told))
     assert report.estimation.missed == 2
     return [(each.slice, each.window) for each in report.estimation.estimates]
 
@@ -159,11 +165,11 @@ def test_an_estimate_leaves_with_its_slice(new_state: Callable[..., State], scor
     assert shown(state, told) == [("quiet", "short"), ("quiet", "long")]
     take(state, score, [310.0, 370.0], slice="busy")
     assert shown(state, told) == [("quiet", "long"), ("busy", "short")]
-    found = state.report(1.0, ready=True, estimation=told).estimation
+    found = state.report(1.0, ready=True, beside=Beside(told)).estimation
     assert found.last_success == {"quiet": 9.0, "busy": 9.0}
     take(state, score, [5000.0], slice="other")
     assert shown(state, told) == []
-    assert state.report(1.0, ready=True, estimation=told).estimation.last_success == {}
+    assert state.report(1.0, ready=True, beside=Beside(told)).estimation.last_success == {}
 
 
 def test_an_estimate_that_is_not_followed_by_another_disappears(
@@ -184,3 +190,79 @@ def test_a_snapshot_without_estimates_has_none(new_state: Callable[..., State]) 
     found = new_state().report(1.0, ready=True).estimation
     assert (found.estimates, found.failures, found.missed) == ((), {}, 0)
     assert found.running_since != found.running_since
+
+
+def half(name: str) -> Half:
+    """A request that waits."""
+    return Half(Kind.REQUEST, name, {"text": name}, 1.0, name)
+
+
+def test_a_state_rolled_back_is_as_it_was_confirmed(
+    new_state: Callable[..., State], score: Score, plain: Any
+) -> None:
+    """Panes, seal, positions, halves and ids go back together; the changed panes are saved again."""
+    state, same = new_state(), new_state()
+    for each in (state, same):
+        take(each, score, [0.0, 30.0, 70.0], slice="a")
+        each.pairing.join(half("kept"))
+        each.seen.add("kept")
+        each.confirm()
+    state.windows.take_changed()
+    take(state, score, [71.0, 75.0, 200.0, 400.0], slice="a")
+    take(state, score, [410.0], slice="b")
+    state.pairing.join(half("gone"))
+    state.seen.add("gone")
+    state.positions["file"] = 99
+    state.roll_back()
+    assert plain(dict(state.windows.panes)) == plain(dict(same.windows.panes))
+    assert (state.windows.sealed_until, state.positions) == (same.windows.sealed_until, same.positions)
+    assert (state.pairing.snapshot(), state.seen.snapshot()) == (same.pairing.snapshot(), same.seen.snapshot())
+    assert {("a", HOUR + 60), ("b", HOUR + 360)} <= set(state.windows.take_changed())
+    for each in (state, same):
+        take(each, score, [80.0, 500.0], slice="b")
+    assert plain(dict(state.windows.panes)) == plain(dict(same.windows.panes))
+
+
+def test_what_is_rolled_back_stays_in_the_balance(new_state: Callable[..., State], score: Score) -> None:
+    """Records that another replica counts were processed here too; halves that are given up are discarded."""
+    state = new_state()
+    state.pairing.join(half("kept"))
+    state.resume()
+    state.pairing.join(half("gone"))
+    state.receive(Batch(waiting=1))
+    take(state, score, [0.0, 30.0])
+    assert state.report(1.0, ready=True).counts.balanced
+    state.roll_back()
+    counts = state.report(9.0, ready=True).counts
+    assert counts.balanced
+    assert (counts.in_flight, counts.processed, counts.discarded["partition_lost"]) == (1, 2, 1)
+
+
+def test_letters_are_in_flight_until_they_are_kept(new_state: Callable[..., State]) -> None:
+    """A message that cannot be used counts as dead-lettered once it is kept elsewhere, not before."""
+    state = new_state()
+    letters = (DeadLetter(Message(b"{", "t:0:1", 1.0), "not_json", 2),)
+    state.receive(Batch(letters=letters, labels=(Label("7", "negative", 1.0),)))
+    before = state.report(1.0, ready=True).counts
+    state.delivered(letters)
+    after = state.report(1.0, ready=True).counts
+    assert (before.balanced, before.in_flight, before.dead_lettered["not_json"]) == (True, 2, 0)
+    assert (after.balanced, after.in_flight, after.dead_lettered["not_json"], after.labels) == (True, 0, 2, 1)
+    assert state.take_labels() == [Label("7", "negative", 1.0)]
+    assert state.take_labels() == []
+
+
+def test_batches_are_folded_together_and_soon(new_state: Callable[..., State], score: Score) -> None:
+    """Records wait in flight for the fold: until enough have come, half a second is over, or someone looks."""
+    state = new_state()
+    take(state, score, [0.0])  # seals what came before, which folds
+    take(state, score, [0.5])
+    assert state.report(1.0, ready=True).counts.in_flight == 0
+    take(state, score, [1.0])
+    assert state.report(1.1, ready=True).counts.in_flight == 1
+    assert state.report(1.6, ready=True).counts.in_flight == 0
+    take(state, score, [2.0])
+    assert sum(pane.tally.items for pane in state.windows.panes.values()) == 4
+    assert state.report(1.7, ready=True).counts.in_flight == 0
+    take(state, score, [float(row) / FOLDED for row in range(FOLDED)])
+    assert state.report(1.8, ready=True).counts.in_flight == 0

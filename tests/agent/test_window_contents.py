@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from agent.records import Batch, Record
+from agent.batch import Batch
+from agent.records import Record
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

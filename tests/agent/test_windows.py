@@ -13,9 +13,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from agent.batch import Batch
 from agent.config import WindowsConfig
 from agent.panes import DEPTH_EDGES, P_EDGES, Pane, Tally
-from agent.records import Batch, Record
+from agent.records import Record
 from agent.sample import Sample
 from agent.windows import Windows
 

@@ -108,7 +108,7 @@ def test_a_bad_run_configuration(bench: Bench, tmp_path: Path) -> None:
     assert lines[3] == f"FAIL source: source.file.path: {tmp_path}/absent.jsonl: no such file"
     assert lines[4].startswith(f"FAIL state: state.path: {state}")
     assert lines[5] == (
-        f"FAIL exporters.prometheus: cannot listen on 127.0.0.1:{port}: the port is already in use"
+        f"FAIL exporters.prometheus: cannot serve metrics on 127.0.0.1:{port}: the port is already in use"
     )
     told = facts(tmp_path / "check.json")
     assert [found["ok"] for found in told["findings"]] == [True, True, True, False, False, False]
@@ -134,7 +134,7 @@ def test_a_state_that_is_gone_on_from(bench: Bench, events: Path, tmp_path: Path
     other = bench.run_config(tmp_path / "other.yaml", events, state__path=state, windows__pane="10m")
     done = leadline("check", other)
     assert done.code == 1
-    assert f"FAIL state: state.path: {state} was written for another reference" in done.out
+    assert f"FAIL state: state.path: {state}: it was written for another reference" in done.out
     with closing(sqlite3.connect(state)) as database:
         assert database.execute("SELECT position FROM positions").fetchall() == [(4,)]
 

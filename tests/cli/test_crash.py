@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 import re
+import resource
 import time
 import urllib.error
 import urllib.request
@@ -179,3 +180,74 @@ def test_a_restart_goes_on_where_sigterm_stopped(bench: Bench, watched: Watched,
     assert done.code == 0, done.err
     assert done.log[-1]["received"] == len(long.events.read_bytes().splitlines()) - reached
     assert counted(watched.root / "state.sqlite") == long.counted
+
+
+def _wait_for(metrics: str, name: str, least: float) -> None:
+    """Wait until a counter of the agent has come so far."""
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        for line in _status(metrics)[1].splitlines():
+            if line.startswith(name) and float(line.rpartition(" ")[2]) >= least:
+                return
+    pytest.fail(f"{name} never reached {least}")
+
+
+def _fill_disk(process: subprocess.Popen[str]) -> tuple[int, int]:
+    """From now on no file of the agent takes another byte; the limits that were, to make space again."""
+    before = resource.prlimit(process.pid, resource.RLIMIT_FSIZE)
+    resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (0, before[1]))
+    return before
+
+
+def test_a_full_disk_is_lived_through(bench: Bench, long: Long, tmp_path: Path) -> None:
+    """On a full disk records are scored and nothing counts as kept; with space, the run ends as any other."""
+    state = tmp_path / "state.sqlite"
+    process = start("run", _config(bench, long, tmp_path, source__file__rate=80))
+    metrics = _metrics_address(process)
+    _wait_for(metrics, "leadline_events_processed_total", 50)
+    before = _fill_disk(process)
+    _wait_for(metrics, "leadline_checkpoint_failures_total", 1)
+    reached = position(state)
+    _wait_for(metrics, "leadline_events_processed_total", 150)
+    _wait_for(metrics, "leadline_checkpoint_failures_total", 3)
+    assert position(state) == reached
+    resource.prlimit(process.pid, resource.RLIMIT_FSIZE, before)
+    done = finished(process)
+    assert done.code == 0, done.err
+    assert {line["event"] for line in done.log if line["level"] == "error"} == {"state not saved"}
+    assert counted(state) == long.counted
+
+
+def test_a_disk_that_stays_full_ends_with_4(bench: Bench, long: Long, tmp_path: Path) -> None:
+    """If even the last save fails, the exit code says so; the next run reads again what was not kept."""
+    state = tmp_path / "state.sqlite"
+    process = start("run", _config(bench, long, tmp_path, source__file__rate=80))
+    metrics = _metrics_address(process)
+    _wait_for(metrics, "leadline_events_processed_total", 50)
+    _fill_disk(process)
+    _wait_for(metrics, "leadline_checkpoint_failures_total", 1)
+    process.terminate()
+    done = finished(process)
+    assert done.code == 4
+    assert done.complaints[-1].startswith(f"state.path: {state} cannot be written: ")
+    again = leadline("run", _config(bench, long, tmp_path))
+    assert again.code == 0, again.err
+    assert counted(state) == long.counted
+
+
+def test_a_state_cut_short_by_a_crash_is_put_aside(bench: Bench, long: Long, tmp_path: Path) -> None:
+    """Killed, and with half of its state gone, it begins anew, says so, and counts the file from its beginning."""
+    state = tmp_path / "state.sqlite"
+    with start("run", _config(bench, long, tmp_path, source__file__rate=80)) as process:
+        _wait_for(_metrics_address(process), "leadline_events_processed_total", 50)
+        process.kill()
+        process.communicate()
+    assert position(state) > 0  # and the log is played in
+    state.write_bytes(state.read_bytes()[: state.stat().st_size // 2])
+    done = leadline("run", _config(bench, long, tmp_path))
+    assert done.code == 0, done.err
+    (line,) = [line for line in done.log if line["level"] == "error"]
+    assert (line["event"], line["reason"]) == ("state put aside, a new one is begun", "truncated")
+    assert counted(state) == long.counted
+    again = leadline("run", _config(bench, long, tmp_path))
+    assert (again.code, again.log[-1]["received"]) == (0, 0)

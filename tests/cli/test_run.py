@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from agent.records import Reason
+from agent.reasons import Reason
 from tests.cli.workbench import facts, finished, leadline, panes, records, start, stream, table
 
 if TYPE_CHECKING:
@@ -40,6 +40,7 @@ def test_the_facts_of_a_run(bench: Bench, plain: dict[str, Any]) -> None:
         "received": ITEMS,
         "processed": ITEMS,
         "discarded": {},
+        "dead_lettered": {},
         "in_flight": 0,
         "truncated": 0,
     }
@@ -82,7 +83,7 @@ def _dirty(good: list[dict[str, Any]]) -> dict[str, list[object]]:
         "not_json": ['{"text": "' + text, b"\xff\xfe\x00", "[" * 5_000],
         "not_an_object": ["[1, 2]", "null", f'"{text}"'],
         "too_large": [{"text": "x" * (1 << 20)}],
-        "label_only": [{"id": "event-1", "label": "positive"}],
+        "label_only": [{"label": "positive"}],
         "no_text": [{"id": "event-1"}],
         "text_not_string": [{"text": 5}, {"text": None}],
         "empty_text": [{"text": ""}, {"text": " \n"}],
@@ -175,7 +176,7 @@ def test_an_empty_file_is_an_end(bench: Bench, tmp_path: Path) -> None:
         ({"windows__pane": "soon"}, "{}/run.yaml: windows.pane: "),
         ({"encoding__device": "gpu"}, "device is gpu but no GPU can be used"),
         ({"encoder": "absent"}, "the encoder of reference "),
-        ({"state__path": "."}, "state.path: {}: cannot be opened: unable to open database file"),
+        ({"state__path": "."}, "state.path: {}: cannot be opened: Is a directory"),
     ],
 )
 def test_a_run_that_cannot_start(changes: dict[str, object], complaint: str, bench: Bench, tmp_path: Path) -> None:
@@ -207,8 +208,14 @@ def stateful(bench: Bench, tmp_path: Path) -> Path:
     return config
 
 
-def test_a_state_of_other_panes_is_refused(bench: Bench, stateful: Path, tmp_path: Path) -> None:
-    """A state store that belongs to something else ends with 3 and two ways out, and is left as it was."""
+def put_aside(directory: Path) -> list[str]:
+    """The reasons of the states put aside there."""
+    return [path.name.rsplit("-", 1)[1] for path in directory.glob("state.sqlite.quarantine-*")]
+
+
+@pytest.mark.usefixtures("stateful")
+def test_a_state_of_other_panes_is_put_aside(bench: Bench, tmp_path: Path) -> None:
+    """A state that belongs to something else is kept under another name, and the run starts afresh and says so."""
     other = bench.run_config(
         tmp_path / "other.yaml",
         tmp_path / "events.jsonl",
@@ -216,33 +223,28 @@ def test_a_state_of_other_panes_is_refused(bench: Bench, stateful: Path, tmp_pat
         windows__pane="10m",
     )
     done = leadline("run", other)
-    assert done.code == 3
-    (line,) = done.complaints
-    assert line.startswith(
-        f"state.path: {tmp_path}/state.sqlite was written for another reference, source, pane length"
-    )
-    assert line.endswith("Move it away to start afresh, or give this agent a path of its own.")
-    assert leadline("run", stateful).log[-1]["received"] == 0
+    assert (done.code, done.log[-1]["received"], put_aside(tmp_path)) == (0, 3, ["other_owner"])
+    assert [line["level"] for line in done.log] == ["error", "info", "info"]
+    assert leadline("run", other).log[-1]["received"] == 0
 
 
 @pytest.mark.parametrize(
-    ("spoil", "code"),
+    "spoil",
     [
-        ("UPDATE panes SET content = substr(content, 1, 100)", 3),
-        ("UPDATE panes SET sha256 = 'none'", 3),
-        ("UPDATE facts SET value = '999' WHERE name = 'schema'", 3),
+        "UPDATE panes SET content = substr(content, 1, 100)",
+        "UPDATE panes SET sha256 = zeroblob(32)",
+        "UPDATE positions SET position = position + 1",
     ],
 )
-def test_a_damaged_state_is_refused(spoil: str, code: int, stateful: Path, tmp_path: Path) -> None:
-    """A damaged pane, or a state of another version, stops the agent instead of miscounting."""
+def test_a_damaged_state_is_put_aside(spoil: str, stateful: Path, tmp_path: Path) -> None:
+    """A damaged pane or position puts the state aside under another name; the next start is clean."""
     with closing(sqlite3.connect(tmp_path / "state.sqlite")) as database:
         database.execute(spoil)
         database.commit()
     done = leadline("run", stateful)
-    assert done.code == code
-    (line,) = done.complaints
-    assert line.startswith(f"state.path: {tmp_path}/state.sqlite ")
-    assert "ove it away" in line
+    assert (done.code, done.log[-1]["received"], put_aside(tmp_path)) == (0, 3, ["corrupt"])
+    again = leadline("run", stateful)
+    assert (again.code, again.log[-1]["received"], len(put_aside(tmp_path))) == (0, 0, 1)
 
 
 def test_a_file_that_is_no_state_is_refused(stateful: Path, tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ def test_every_relative_link_leads_somewhere(page: Path) -> None:
 
 def test_every_reason_is_explained() -> None:
     """docs/RECORDS.md says of each reason for discarding a record what to do."""
-    from agent.records import Reason  # noqa: PLC0415 - only this test needs the agent
+    from agent.reasons import Reason  # noqa: PLC0415 - only this test needs the agent
 
     text = (ROOT / "docs" / "RECORDS.md").read_text(encoding="utf-8")
     assert [reason.value for reason in Reason if f"`{reason.value}`" not in text] == []

@@ -15,6 +15,8 @@ from agent.report import (
     Interval,
     ModelInfo,
     Report,
+    SourceStatus,
+    Upkeep,
     WindowEstimate,
     WindowReport,
 )
@@ -95,14 +97,16 @@ def report() -> Report:
         info=ModelInfo("sentiment", "2026-01-01T00:00:00Z-ab12", "all-MiniLM-L6-v2", "CPUExecutionProvider"),
         counts=Counts(
             received={"kafka": 123456789012, 'file:/data/"in".jsonl': 1},
-            processed=123456789000,
-            discarded={"late": 3, "not_json": 4},
+            processed=123456788990,
+            discarded={"late": 3, "tombstone": 4},
+            dead_lettered={"not_json": 8, "wrong_type": 2},
             in_flight=6,
             truncated=2,
+            unpaired={"request": 5, "response": 0},
+            labels=7,
         ),
         heartbeat=1767225999.75,
         ready=True,
-        last_checkpoint=NAN,
         windows=(
             LARGE,
             replace(WINDOW, ood_ratio={"knn": 1e-12, "depth": NAN}),
@@ -121,6 +125,16 @@ def report() -> Report:
         score_seconds=Histogram.empty(SECONDS),
         batch_records=Histogram.empty((1.0, 64.0, 1048576.0, float("inf"))).observe(64.0),
         estimation=ESTIMATION,
+        source=SourceStatus(
+            stopped="schema_change",
+            lag={("traffic", "0"): 0, ("traffic", "12"): 98765432109},
+            events={"revoked": 2, "lost": 0},
+            responses={"200": 41, "503": 1},
+            forwarded={"sent": 40, "dropped": 1},
+            queue_bytes=67108865,
+            paused=True,
+        ),
+        upkeep=Upkeep(checkpoint_failures=1, quarantined={"corrupt": 1}, reload_ok=False),
     )
 
 

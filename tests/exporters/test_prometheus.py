@@ -14,7 +14,7 @@ from prometheus_client.openmetrics.exposition import generate_latest as generate
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
-from agent.report import DropEstimate, Estimation, Histogram, Interval
+from agent.report import DropEstimate, Estimation, Histogram, Interval, SourceStatus
 from exporters.metrics import METRICS
 from exporters.prometheus import registry_of
 
@@ -131,12 +131,46 @@ def test_p_values_keep_their_exact_upper_bound(report: Report) -> None:
 
 
 def test_counts_balance_in_a_scrape(families: list[Family]) -> None:
-    """received = processed + discarded + in flight, from the numbers of one scrape."""
-    received, processed, discarded, in_flight = (
-        sum(values(series(families), f"leadline_events_{name}").values())
-        for name in ("received_total", "processed_total", "discarded_total", "in_flight")
+    """received = processed + discarded + dead-lettered + in flight, from the numbers of one scrape."""
+    received, *others = (
+        sum(values(series(families), f"leadline_{name}").values())
+        for name in (
+            "events_received_total",
+            "events_processed_total",
+            "events_discarded_total",
+            "dead_letters_total",
+            "events_in_flight",
+        )
     )
-    assert received == processed + discarded + in_flight
+    assert all(others)
+    assert received == sum(others)
+
+
+@pytest.mark.parametrize(("stopped", "ones"), [("", []), ("schema_change", ["schema_change"]), ("new", ["new"])])
+def test_every_reason_to_stop_is_told_before_it_comes(report: Report, stopped: str, ones: list[str]) -> None:
+    """Reasons that do not hold are 0 rather than absent, so that an alert sees them change."""
+    source = replace(report.source, stopped=stopped)
+    told = values(rendered(replace(report, source=source)), "leadline_source_stopped")
+    by_reason = {dict(labels)["reason"]: value for labels, value in told.items()}
+    assert {"schema_change", "out_of_range"} <= by_reason.keys()
+    assert [reason for reason, value in by_reason.items() if value] == ones
+
+
+def test_lag_is_by_topic_and_partition(report: Report) -> None:
+    """Each partition has its own lag, exact beyond 32 bits; a source without partitions has none."""
+    lag = values(rendered(report), "leadline_kafka_consumer_lag_records")
+    of = {(dict(labels)["topic"], dict(labels)["partition"]): value for labels, value in lag.items()}
+    assert of == {("traffic", "0"): 0, ("traffic", "12"): 98765432109}
+    assert not values(rendered(replace(report, source=SourceStatus())), "leadline_kafka_consumer_lag_records")
+
+
+def test_ready_is_what_the_probe_says(report: Report) -> None:
+    """leadline_ready is 1 only while /readyz would say so."""
+    ready = replace(report, source=SourceStatus())
+    found = [
+        rendered(each)["leadline_ready", frozenset()] for each in (ready, report, replace(ready, ready=False))
+    ]
+    assert found == [1, 0, 0]
 
 
 def test_nothing_is_ever_nan(families: list[Family]) -> None:

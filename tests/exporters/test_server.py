@@ -22,13 +22,14 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
 from agent.errors import ServiceError
-from agent.report import Counts
-from exporters.server import Address, serving
+from agent.report import Counts, SourceStatus
+from exporters.server import serving
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from email.message import Message
 
+    from agent.listener import Address
     from agent.report import Report
 
 ROOT = Path(__file__).parents[2]
@@ -81,8 +82,8 @@ class Answer:
 
 @pytest.fixture
 def agent(report: Report) -> Agent:
-    """An agent whose loop has just moved."""
-    return Agent(report, now=report.heartbeat)
+    """An agent whose loop has just moved, and that reads."""
+    return Agent(replace(report, source=SourceStatus()), now=report.heartbeat)
 
 
 @pytest.fixture
@@ -148,7 +149,7 @@ def test_dead_once_the_heartbeat_is_stale(agent: Agent, address: Address, age: f
     agent.now = agent.report.heartbeat + age
     answer = get(address, "/livez")
     assert answer.status == 503
-    assert answer.body == f"the loop has stood still for {age:.0f} s, allowed are 60 s\n".encode()
+    assert answer.body == f"not alive: the loop has stood still for {age:.0f} s, allowed are 60 s\n".encode()
 
 
 def test_a_heartbeat_that_never_was_is_stale(agent: Agent, address: Address) -> None:
@@ -164,13 +165,41 @@ def test_the_limit_of_the_heartbeat_can_be_chosen(agent: Agent) -> None:
         assert get(address, "/livez").status == 503
 
 
-def test_readiness_follows_the_report(agent: Agent, address: Address) -> None:
-    """200 once the Report says ready; before, 503 with one plain line."""
-    assert get(address, "/readyz").status == 200
-    agent.report = replace(agent.report, ready=False)
+def test_a_stuck_source_fails_the_probe(agent: Agent, address: Address) -> None:
+    """A loop that moves without ever reading what waits is not alive, and the probe says so."""
+    agent.report = replace(agent.report, source=SourceStatus(stuck=True))
+    answer = get(address, "/livez")
+    assert (answer.status, answer.headers.get_content_type()) == (503, "text/plain")
+    assert (
+        answer.body
+        == b"not alive: records wait in the source and none has been read for longer than `stuck` allows\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("source", "ready", "words"),
+    [
+        (SourceStatus(), False, "the agent is starting or ending"),
+        (SourceStatus(assigned=False), True, "the source has given it nothing to read"),
+        (SourceStatus(stopped="schema_change"), True, "reading has stopped: so many records could not be used"),
+        (SourceStatus(stopped="out_of_range", assigned=False), True, "reading has stopped: what comes next"),
+        (SourceStatus(stopped="unheard_of"), False, "reading has stopped: unheard_of"),
+    ],
+)
+def test_readiness_names_what_is_missing(
+    agent: Agent,
+    address: Address,
+    source: SourceStatus,
+    ready: bool,  # noqa: FBT001 - a column of the table above
+    words: str,
+) -> None:
+    """Ready needs a running loop, a source that has something to read, and reading that has not been stopped."""
+    assert (get(address, "/readyz").status, get(address, "/readyz").body) == (200, b"ready\n")
+    agent.report = replace(agent.report, source=source, ready=ready)
     answer = get(address, "/readyz")
     assert (answer.status, answer.headers.get_content_type()) == (503, "text/plain")
-    assert answer.body == b"not ready: no records are being read\n"
+    assert answer.body.startswith(f"not ready: {words}".encode())
+    assert answer.body.count(b"\n") == 1
 
 
 @pytest.mark.parametrize("path", ["metrics", "livez", "readyz"])
@@ -211,7 +240,7 @@ def events(body: bytes) -> dict[str, float]:
     return {
         family.name: sum(sample.value for sample in family.samples)
         for family in parse_text(body.decode())
-        if family.name.startswith("leadline_events_")
+        if family.name.startswith(("leadline_events_", "leadline_dead_letters"))
     }
 
 
@@ -221,7 +250,13 @@ def test_concurrent_scrapes_are_each_consistent(agent: Agent, address: Address) 
     first = agent.report
 
     def publish(step: int) -> None:
-        counts = Counts({"kafka": 6 * step}, 3 * step, {"late": 2 * step}, step, truncated=step)
+        counts = Counts(
+            received={"kafka": 10 * step},
+            processed=3 * step,
+            discarded={"late": 2 * step},
+            dead_lettered={"not_json": 4 * step},
+            in_flight=step,
+        )
         agent.report = replace(first, counts=counts)
 
     def move() -> None:
@@ -241,9 +276,10 @@ def test_concurrent_scrapes_are_each_consistent(agent: Agent, address: Address) 
         mover.join()
     for found in scrapes:
         step = found["leadline_events_in_flight"]
-        assert found["leadline_events_received"] == 6 * step
+        assert found["leadline_events_received"] == 10 * step
         assert found["leadline_events_processed"] == 3 * step
         assert found["leadline_events_discarded"] == 2 * step
+        assert found["leadline_dead_letters"] == 4 * step
     assert len({found["leadline_events_in_flight"] for found in scrapes}) > 1
 
 

@@ -1,0 +1,58 @@
+"""What leaves a running agent: the pages it serves, and the letters it cannot use."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Self
+
+from agent.messages import NoDeadLetters
+from agent.sources.kafka.connection import client_arguments
+from exporters.dead_letters.file import DeadLetterFile
+from exporters.dead_letters.kafka import DeadLetterTopic
+from exporters.server import serving
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from agent.config import PrometheusConfig, RunConfig
+    from agent.messages import DeadLetters
+    from agent.report import Report
+
+
+def open_letters(config: RunConfig) -> DeadLetters:
+    """Where this configuration wants dead letters. UsageError if a secret it names cannot be read."""
+    letters = config.dead_letters
+    if letters is None:
+        return NoDeadLetters()
+    if letters.file is not None:
+        return DeadLetterFile(letters.file, letters.most_bytes)
+    connection = letters.connection or config.source.kafka
+    assert connection is not None and letters.topic is not None  # noqa: PT018, S101 - the configuration's own check
+    return DeadLetterTopic(letters.topic, client_arguments(connection), letters.timeout)
+
+
+class Served:
+    """The pages of the newest snapshot, on a port that can be changed while they are served."""
+
+    def __init__(self, latest: Callable[[], Report], config: PrometheusConfig) -> None:
+        self._latest = latest
+        self._config = config
+        self._stack = ExitStack()
+        self.url = ""
+
+    def __enter__(self) -> Self:
+        self.url = self._stack.enter_context(serving(self._latest, self._config.host, self._config.port)).url
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    def move(self, config: PrometheusConfig) -> None:
+        """Serve there from now on. ServiceError if that is not possible; then the pages stay where they are."""
+        if config == self._config:
+            return
+        with ExitStack() as new:
+            self.url = new.enter_context(serving(self._latest, config.host, config.port)).url
+            self._stack.close()
+            self._stack = new.pop_all()
+        self._config = config

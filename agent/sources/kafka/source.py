@@ -1,0 +1,89 @@
+"""Records from the topics of a Kafka cluster.
+
+Delivery: the state's positions decide where to read, so with a state store every record is counted exactly once
+across restarts, and across rebalances as far as the broker confirmed the commit before the partition went.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+import structlog
+
+from agent.batch import Batch
+from agent.breaker import Breaker
+from agent.sources.kafka.client_logs import route_client_logs
+from agent.sources.kafka.desk import Desk
+from agent.sources.kafka.reader import Reader
+from agent.sources.kafka.timing import Timing
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from agent.messages import Message
+    from agent.report import SourceStatus
+    from agent.source_config import KafkaSourceConfig
+
+
+class Opener(Protocol):
+    """Makes a batch of messages."""
+
+    def batch(self, messages: Sequence[Message], positions: Mapping[str, int]) -> Batch:
+        """Their records, and what was wrong with the others; never raises for a bad one."""
+
+
+class KafkaSource:
+    """Reads batches of at most `size` messages. `owner` is the id of the state that the positions are kept in.
+
+    UsageError for a secret or a certificate that cannot be read. Nothing is connected before the first `seek`.
+    """
+
+    def __init__(
+        self, config: KafkaSourceConfig, intake: Opener, size: int, owner: str, timing: Timing | None = None
+    ) -> None:
+        route_client_logs()
+        self._intake = intake
+        self._size = size
+        self._timing = timing or Timing()
+        self._breaker = Breaker(config.breaker) if config.breaker else None
+        self._desk = Desk(config.queue_bytes)
+        self._reader = Reader(config, self._desk, owner, self._timing)
+
+    def seek(self, positions: Mapping[str, int]) -> None:
+        """Go on from these positions; the first call joins the group."""
+        self._desk.seek(positions)
+        self._reader.start()
+
+    def read(self) -> Batch:
+        """The next records. ServiceError once the source is broken for good."""
+        taken = self._desk.take(self._size, self._timing.read)
+        if taken.lost or taken.settle:
+            return Batch(settle=taken.settle, lost=taken.lost)
+        batch = self._intake.batch(taken.messages, taken.positions)
+        if self._breaker and (tripped := self._breaker.observe(batch)):
+            self._desk.stop("schema_change")
+            structlog.get_logger().error(
+                "too_many_unusable_records",
+                of=tripped.received,
+                unusable=tripped.unusable,
+                reasons=tripped.reasons,
+                first=tripped.first,
+                then="reading has stopped: mend the sender or `format`, then restart the agent",
+            )
+        return batch
+
+    def commit(self, positions: Mapping[str, int]) -> bool:
+        """Have the broker note these positions; whether it has."""
+        return self._desk.submit(positions, self._timing.commit + 1.0)
+
+    def drain(self) -> bool:
+        """Read no more: Kafka keeps it. True while counts are to be given back that are somebody else's."""
+        return self._desk.drain()
+
+    def status(self) -> SourceStatus:
+        """How the source is doing."""
+        return self._desk.status(stuck=self._reader.watchdog.stuck(self._timing.monotonic()))
+
+    def close(self) -> None:
+        """Leave the group, within seconds. Nothing is committed by it."""
+        self._reader.stop()

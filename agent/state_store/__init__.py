@@ -1,0 +1,1 @@
+"""What the state store is made of: its file, tables and rows, and what is done with a file that cannot be used."""

@@ -1,0 +1,79 @@
+"""What would be done with a state, found out without touching it."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+from contextlib import closing
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from agent.errors import ArtefactError, UsageError
+from agent.state_store.content import Content
+from agent.state_store.faults import Fault, RefusedError, UnusableError, judged
+from agent.state_store.files import beside, cut_short, opened
+from agent.state_store.quarantine import MEANS
+
+
+def inspect(path: Path, owner: str) -> str:
+    """What `leadline run` would do with the state of this owner, in words.
+
+    Reads a copy, because SQLite writes to what it opens. UsageError for a path that cannot be used, ArtefactError
+    for a state that would be put aside.
+    """
+    try:
+        with judged():
+            if path.exists() or beside(path, "-wal").exists():
+                return _copied(path, owner)
+            return _absent(path)
+    except RefusedError as error:
+        raise UsageError(f"state.path: {path}: {error}") from error
+
+
+def _absent(path: Path) -> str:
+    above = next(parent for parent in path.absolute().parents if parent.exists())
+    if not (above.is_dir() and os.access(above, os.W_OK)):
+        raise UsageError(f"state.path: {path} cannot be made: {above} is not a directory that can be written to")
+    return f"starts afresh in {path}"
+
+
+def _copied(path: Path, owner: str) -> str:
+    if _in_use(path):
+        return f"goes on from {path}, which an agent is using now"
+    for needed in (path.parent, path):
+        if needed.exists() and not os.access(needed, os.W_OK):
+            raise RefusedError(f"cannot be used: {needed} cannot be written to")
+    with TemporaryDirectory(prefix="leadline-check-") as directory:
+        copy = Path(directory) / path.name
+        for suffix in ("", "-wal", "-journal", ".lock"):
+            if beside(path, suffix).exists():
+                shutil.copyfile(beside(path, suffix), beside(copy, suffix))
+        try:
+            _read(copy, owner)
+        except UnusableError as error:
+            corrupt = error.fault is Fault.CORRUPT and copy.exists()
+            reason = cut_short(copy) if corrupt else error.fault
+            raise ArtefactError(
+                f"state.path: {path}: {error.what}. `leadline run` would put it aside as "
+                f"{path.name}.quarantine-…-{reason} and start afresh: {MEANS}."
+            ) from error
+    return f"goes on from {path}"
+
+
+def _read(copy: Path, owner: str) -> None:
+    with judged(), closing(opened(copy, owner)) as database, closing(database.cursor()) as cursor:
+        Content.read(cursor)
+
+
+def _in_use(path: Path) -> bool:
+    """Whether an agent holds the state; a copy taken while it writes would look damaged."""
+    lock = beside(path, ".lock")
+    if not lock.exists():
+        return False
+    with lock.open("rb") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+    return False
