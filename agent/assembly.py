@@ -17,7 +17,7 @@ from agent.inference import open_inference
 from agent.intake import Intake
 from agent.items import Items
 from agent.ledger import Ledger
-from agent.loop import Clocks, Listeners, run
+from agent.loop import Clocks, Listeners, Loop
 from agent.memory import Memory
 from agent.messages import NoDeadLetters
 from agent.no_estimates import NoEstimates
@@ -80,17 +80,17 @@ class Agent:
     def run(self, listeners: Listeners, stop: Event) -> None:
         """Run until `stop` is set or the source has ended."""
         with closing(self.checkpoints), closing(self.letters), closing(self.source), self.estimates as estimates:
-            run(
+            Loop(
                 self.source,
                 self.score,
                 self.state,
                 estimates,
                 self.letters,
-                listeners,
                 self.checkpoints,
+                listeners,
                 stop,
                 self.clocks,
-            )
+            ).run()
 
 
 def estimator_of(reference: Reference, least: int) -> Estimate:

@@ -40,10 +40,18 @@ class Batch:
     lost: bool = False
 
     @property
-    def received(self) -> int:
-        """Every record that began with this read, usable or not; a request and its response are one."""
+    def settled(self) -> int:
+        """Every record of which it is now known whether it is usable, however long ago it was received."""
         dead = sum(letter.items for letter in self.letters)
-        return len(self.records) + sum(self.rejected.values()) + dead + self.waiting
+        return len(self.records) + sum(self.rejected.values()) + dead
+
+    @property
+    def received(self) -> int:
+        """Every record that began with this read, usable or not; a request and its response are one.
+
+        Less than nothing where more halves found their other half than came.
+        """
+        return self.settled + self.waiting
 
     @property
     def unusable(self) -> int:

@@ -41,7 +41,26 @@ UNSAVED = (
 )
 
 
-class Checkpoints:
+class Recurring:
+    """What is due every `every` seconds, at once for the first time."""
+
+    def __init__(self, every: float) -> None:
+        self._every = every
+        self._next = float("-inf")
+
+    def due(self, now: float) -> bool:
+        """Whether `every` seconds have passed since it was last due (monotonic seconds)."""
+        if now < self._next:
+            return False
+        self._next = now + self._every
+        return True
+
+    def change(self, every: float) -> None:
+        """Be due every so many seconds from now on."""
+        self._every = every
+
+
+class Checkpoints(Recurring):
     """Saves the state every `every` seconds. The database belongs to `owner`.
 
     A state that cannot be used (damaged, cut short, of a later schema version, another owner's) is put aside, and
@@ -49,13 +68,13 @@ class Checkpoints:
     """
 
     def __init__(self, path: Path, every: float, owner: str, epoch: Callable[[], float] = time.time) -> None:
+        super().__init__(every)
         self._path = path
-        self._every = every
         self._owner = owner
         self._epoch = epoch
-        self._next = float("-inf")
         self._quarantine = Quarantine(path)
         self._changes = Changes()
+        self._stored: set[str] = set()
         self._last = float("nan")
         self.failures = 0
         self._database = self._open()
@@ -88,20 +107,14 @@ class Checkpoints:
             self._database = self._afresh(error)
             content = Content()
         content.give(state)
-
-    def due(self, now: float) -> bool:
-        """Whether `every` seconds have passed since it was last due (monotonic seconds)."""
-        if now < self._next:
-            return False
-        self._next = now + self._every
-        return True
+        self._stored = set(state.pairing.halves)
 
     def save(self, state: Kept) -> None:
         """Write what changed since the last save that succeeded, in one transaction.
 
         ServiceError if the disk refuses; it is logged and counted. The next save writes what this one could not.
         """
-        self._changes.take(state)
+        self._changes.take(state, self._stored)
         try:
             with closing(self._database.cursor()) as cursor:
                 self._write(cursor, state)
@@ -112,11 +125,8 @@ class Checkpoints:
             )
             raise ServiceError(f"state.path: {self._path} cannot be written: {error}") from error
         self._changes = Changes()
+        self._stored = set(state.pairing.halves)
         self._last = self._epoch()
-
-    def change(self, every: float) -> None:
-        """Save every so many seconds from now on."""
-        self._every = every
 
     def close(self) -> None:
         """Let go of the file. Saves nothing."""
@@ -157,7 +167,7 @@ class Checkpoints:
             raise UsageError(f"state.path: {self._path}: {error}") from error
 
 
-class NoCheckpoints:
+class NoCheckpoints(Recurring):
     """For an agent without `state`: nothing survives a restart.
 
     It is due all the same, because sources note how far the agent is.
@@ -166,8 +176,7 @@ class NoCheckpoints:
     failures = 0
 
     def __init__(self, every: float = 10.0) -> None:
-        self._every = every
-        self._next = float("-inf")
+        super().__init__(every)
         self.id = uuid4().hex
 
     @property
@@ -182,20 +191,9 @@ class NoCheckpoints:
     def restore(self, state: Kept) -> None:
         """Leave it as it is."""
 
-    def due(self, now: float) -> bool:
-        """Whether `every` seconds have passed since it was last due (monotonic seconds)."""
-        if now < self._next:
-            return False
-        self._next = now + self._every
-        return True
-
     def save(self, state: Kept) -> None:
         """Forget what changed."""
-        Changes().take(state)
-
-    def change(self, every: float) -> None:
-        """Be due every so many seconds from now on."""
-        self._every = every
+        Changes().take(state, ())
 
     def close(self) -> None:
         """Nothing to let go of."""

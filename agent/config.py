@@ -198,6 +198,10 @@ def _findings(error: ValidationError) -> Iterable[str]:
             yield f"{where}: unknown key. Remove it, or check its spelling."
         elif item["type"] == "missing":
             yield f"{where}: missing. It has no default."
+        elif item["type"] == "tuple_type":
+            yield f"{where}: expected a list, such as [{_found(item['loc'], item['input'])}]"
+        elif item["type"] == "too_short":
+            yield f"{where}: expected at least {item['ctx']['min_length']}, found {item['ctx']['actual_length']}"
         else:
             found = _found(item["loc"], item["input"])
             yield f"{where}: {item['msg'].removeprefix('Value error, ')} (found: {found})"
@@ -205,6 +209,8 @@ def _findings(error: ValidationError) -> Iterable[str]:
 
 def _found(where: tuple[int | str, ...], value: object) -> str:
     """A wrong value as it was written; of a part that talks to others only the keys: a URL may hold a password."""
+    if isinstance(value, str) and "@" in value:
+        return "not shown, it may hold a password"
     if isinstance(value, dict) and (not where or where[0] in {"source", "dead_letters", "exporters"}):
         return f"keys {', '.join(map(str, value))}" if value else "no keys"
     return repr(value)

@@ -49,7 +49,7 @@ class Intake:
     halves: str = "pair"
     letters: bool = False
     anew: bool = False
-    epoch: Callable[[], float] = time.time
+    clock: Callable[[], float] = time.monotonic
 
     def batch(
         self, messages: Sequence[Message | Row], positions: Mapping[str, int], *, ended: bool = False
@@ -62,7 +62,7 @@ class Intake:
                 self._take(message, harvest)
             else:
                 self._take_row(message, harvest)
-        for half in self.memory.pairing.overdue(float("inf") if ended else self.epoch()):
+        for half in self.memory.pairing.overdue(float("inf") if ended else self.clock()):
             self._give_up(half, harvest)
         return Batch(
             tuple(harvest.records),
@@ -115,63 +115,58 @@ class Intake:
         except RejectedError as error:
             bad.append(error.reason)
             return
-        if payload.identity is not None and not self.memory.seen.add(payload.identity):
-            bad.extend([Reason.DUPLICATE] * len(parts))
-            return
         several = len(parts) > 1
         for place, part in enumerate(parts):
             origin = f"{message.origin}#{place}" if several else message.origin
+            event = None if payload.identity is None else f"{payload.identity}#{place}"
             try:
-                self._take_part(part, origin, message.arrival, harvest, known=payload.identity is not None)
+                self._take_part(_dated(part, message), origin, message.arrival, harvest, event)
             except RejectedError as error:
                 bad.append(error.reason)
 
     def _take_part(
-        self, part: Part, origin: str, arrival: float, harvest: _Harvest, *, known: bool = False
+        self, part: Part, origin: str, arrival: float, harvest: _Harvest, event: str | None = None
     ) -> None:
-        """One part; `known` says that its event is already known to be new."""
+        """One part; `event` names it, where its envelope does, so that a second delivery is told."""
         if part.kind is Kind.RECORD:
             record = from_fields(part.fields, self.expected, origin, arrival)
             if self.anew:
                 record = replace(record, id=f"{record.id}@{origin}", time=arrival)
-            if not known and record.id != origin and not self.memory.seen.add(f"record {record.id}"):
-                raise RejectedError(Reason.DUPLICATE)
+            self._once(event or (f"record {record.id}" if record.id != origin else None))
             harvest.records.append(record)
         elif part.kind is Kind.LABEL:
             harvest.labels.append(label_of(part.fields, self.expected, arrival))
-        else:
-            self._take_half(part, origin, arrival, harvest, known=known)
-
-    def _take_half(
-        self, part: Part, origin: str, arrival: float, harvest: _Harvest, *, known: bool = False
-    ) -> None:
-        if self.halves not in {"pair", f"{part.kind}s"}:
+        elif self.halves not in {"pair", f"{part.kind}s"}:
             raise RejectedError(Reason.NOT_WANTED)
-        if not known and part.key is not None and not self.memory.seen.add(f"{part.kind} {part.key}"):
+        else:
+            name = event or (f"{part.kind} {part.key}" if part.key is not None else None)
+            self._take_half(Half(part.kind, part.key or "", part.fields, arrival, origin), harvest, name)
+
+    def _once(self, name: str | None) -> None:
+        """RejectedError for a second delivery. Asked of what can be used: the rest may be mended and come."""
+        if name is not None and not self.memory.seen.add(name):
             raise RejectedError(Reason.DUPLICATE)
-        if self.halves != "pair" or part.key is None:
-            harvest.records.append(self._alone(Half(part.kind, part.key or "", part.fields, arrival, origin)))
+
+    def _take_half(self, half: Half, harvest: _Harvest, name: str | None) -> None:
+        """Used at once if it is wanted alone, or has no key to be joined by; otherwise joined, or kept waiting."""
+        if self.halves != "pair" or not half.key:
+            record = self._alone(half)
+            self._once(name)
+            harvest.records.append(record)
             return
-        half = Half(part.kind, part.key, part.fields, arrival, origin)
+        self._once(name)
         if self.memory.pairing.holds(half):
             raise RejectedError(Reason.DUPLICATE)
-        pair = self.memory.pairing.join(half)
+        pair = self.memory.pairing.join(half, self.clock())
         if pair is not None:
             request, _ = pair
-            self._settle(
-                lambda: from_fields(joined(*pair), self.expected, request.origin, request.arrival), harvest
-            )
+            harvest.records.append(from_fields(joined(*pair), self.expected, request.origin, request.arrival))
 
     def _give_up(self, half: Half, harvest: _Harvest) -> None:
-        """A half that waited in vain is used as far as it goes."""
+        """A half that waited in vain is used as far as it goes. Its message is gone, so it can only be counted."""
         harvest.unpaired[half.kind.value] += 1
-        self._settle(lambda: self._alone(half), harvest)
-
-    @staticmethod
-    def _settle(make: Callable[[], Record], harvest: _Harvest) -> None:
-        """A record of halves that have been received before; its messages are gone, so it can only be counted."""
         try:
-            harvest.records.append(make())
+            harvest.records.append(self._alone(half))
         except RejectedError as error:
             harvest.rejected[error.reason] += 1
 
@@ -184,6 +179,17 @@ class Intake:
             if missing is None:
                 raise
             raise RejectedError(missing) from error
+
+
+def _dated(part: Part, message: Message) -> Part:
+    """The part; where it has no time, with that at which its message was written.
+
+    So a second reading of the message gives it again. Not later than now: the clock of who wrote it may be ahead.
+    """
+    fields = part.fields
+    if not message.stamp or fields.get("time") is not None or fields.get("timestamp") is not None:
+        return part
+    return replace(part, fields=fields | {"time": min(message.stamp, message.arrival)})
 
 
 # What one half lacks when it would have come with the other.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
@@ -81,6 +80,12 @@ class Estimates(Protocol):
         """Wait a moment for the windows offered last; whether to wait on: not for ever, not once told to stop."""
 
 
+# Records that are scored between two signs of life: one message can hold thousands.
+AT_ONCE = 256
+# After a checkpoint that failed (seconds): a source that waits for one would ask again at once.
+PAUSE = 0.5
+
+
 @dataclass(frozen=True)
 class Listeners:
     """Who is told: `publish` of every new snapshot, `closed` of a window that ends, `estimated` of an estimate."""
@@ -98,61 +103,91 @@ class Clocks:
     epoch: Callable[[], float] = time.time
 
 
-def run(  # noqa: C901, PLR0913, PLR0917 - the loop's parts, each named
-    source: RecordSource,
-    score: Callable[[Sequence[Record]], Scored],
-    state: State,
-    estimates: Estimates,
-    letters: DeadLetters,
-    listeners: Listeners,
-    checkpoints: Checkpoints,
-    stop: Event,
-    clocks: Clocks,
-) -> None:
-    """Run until `stop` is set or the source has ended. Raises only for what no record can cause."""
+@dataclass(frozen=True)
+class Loop:
+    """The parts of a running agent, and what they do in turn, all on the thread that calls `run`."""
 
-    def publish(*, ready: bool = True) -> None:
-        for estimate in estimates.take():
-            listeners.estimated(estimate)
-        beside = Beside(estimates.latest, source.status(), checkpoints.upkeep())
-        listeners.publish(state.report(clocks.epoch(), ready=ready, beside=beside))
+    source: RecordSource
+    score: Callable[[Sequence[Record]], Scored]
+    state: State
+    estimates: Estimates
+    letters: DeadLetters
+    checkpoints: Checkpoints
+    listeners: Listeners
+    stop: Event
+    clocks: Clocks
 
-    def close(*, finished: bool = False) -> None:
-        for window in state.close_windows(finished=finished):
-            listeners.closed(window)
-        estimates.offer(state.take_ended())
+    def run(self) -> None:
+        """Until `stop` is set or the source has ended. Raises only for what no record can cause."""
+        self.source.seek(self.state.positions)
+        while not self.stop.is_set() or self.source.drain():
+            batch = self.source.read()
+            if batch.lost:
+                self._go_back()
+                continue
+            self._fold(batch)
+            self._deliver(batch)
+            self._close(finished=batch.ended)
+            if batch.records:
+                self._publish()
+            if batch.ended:
+                break
+            if batch.settle or self.checkpoints.due(self.clocks.monotonic()):
+                self._try_to_settle()
+        self._end()
 
-    def fold(batch: Batch) -> None:
-        state.receive(batch)
-        publish()  # a scrape during the long part sees the batch in flight
-        letters.deliver(batch.letters)  # before any checkpoint that passes them
-        state.delivered(batch.letters)
-        state.add(batch, score(batch.records) if batch.records else None)
-        close(finished=batch.ended)
-        if batch.records:
-            publish()
+    def _fold(self, batch: Batch) -> None:
+        self.state.receive(batch)
+        for start in range(0, len(batch.records), AT_ONCE):
+            self._publish()  # a scrape during the long part sees the batch in flight
+            records = batch.records[start : start + AT_ONCE]
+            self.state.add(records, self.score(records))
+        self.state.pass_to(batch.positions)
 
-    def settle() -> None:
-        checkpoints.save(state)  # panes and positions: one transaction
-        if source.commit(state.positions):  # only ever after the save
-            state.confirm()
+    def _deliver(self, batch: Batch) -> None:
+        """Before any checkpoint that passes these letters."""
+        if batch.letters or not batch.records:
+            self._publish()
+        try:
+            self.letters.deliver(batch.letters)
+        except ServiceError:
+            if not batch.positions:  # nobody can read these records again: what was made of them must not go too
+                self._settle()
+            raise
+        self.state.delivered(batch.letters)
 
-    source.seek(state.positions)
-    while not stop.is_set() or source.drain():
-        batch = source.read()
-        if batch.lost:
-            state.roll_back()
-            source.seek(state.positions)
-            continue
-        fold(batch)
-        if batch.ended:
-            break
-        if batch.settle or checkpoints.due(clocks.monotonic()):
-            with suppress(
-                ServiceError
-            ):  # counted and logged by the store; nothing is committed, the next one is due
-                settle()
-    settle()
-    while estimates.unfinished(stop):  # of the last windows; the state is safe by now
-        publish()
-    publish(ready=False)
+    def _close(self, *, finished: bool) -> None:
+        for window in self.state.close_windows(finished=finished):
+            self.listeners.closed(window)
+        self.estimates.offer(self.state.take_ended())
+
+    def _settle(self) -> None:
+        self.checkpoints.save(self.state)  # panes and positions: one transaction
+        if self.source.commit(self.state.positions):  # only ever after the save
+            self.state.confirm()
+
+    def _try_to_settle(self) -> None:
+        try:
+            self._settle()
+        except ServiceError:  # counted and logged by the store; nothing is committed, and the next one is due soon
+            self.stop.wait(PAUSE)
+
+    def _go_back(self) -> None:
+        """To what the source has taken note of: the rest is somebody else's."""
+        self.state.roll_back()
+        self.source.seek(self.state.positions)
+
+    def _end(self) -> None:
+        self._settle()
+        if self.source.drain():  # the commit came too late: what was saved of lost partitions must be undone
+            self._go_back()
+            self._settle()
+        while self.estimates.unfinished(self.stop):  # of the last windows; the state is safe by now
+            self._publish()
+        self._publish(ready=False)
+
+    def _publish(self, *, ready: bool = True) -> None:
+        for estimate in self.estimates.take():
+            self.listeners.estimated(estimate)
+        beside = Beside(self.estimates.latest, self.source.status(), self.checkpoints.upkeep())
+        self.listeners.publish(self.state.report(self.clocks.epoch(), ready=ready, beside=beside))

@@ -20,7 +20,8 @@ class Message:
     """One message, before anything is known of it.
 
     `origin` names it, for example `traffic:2:1041` for topic, partition and offset; `channel` is the topic or the
-    path; `arrival` is in epoch seconds. Header names are as they came. A `body` of None is a tombstone, or nobody
+    path; `arrival` is in epoch seconds, and so is `stamp`, when the transport says that it was written (0: it does
+    not say). Header names are as they came. A `body` of None is a tombstone, or nobody
     knows what it was: there is a message at this origin, and it is `unreadable` as the transport delivers it.
     """
 
@@ -31,6 +32,7 @@ class Message:
     headers: Headers = ()
     key: bytes | None = None
     unreadable: bool = False
+    stamp: float = 0.0
 
     def header(self, name: str) -> bytes | None:
         """The value of the last header of this lower-case name, however its case came."""

@@ -36,6 +36,9 @@ class Pairing:
         self._wait = wait
         self._most = most
         self._halves: dict[str, Half] = {}
+        # Since when each waits, by the clock of `join` and `overdue`. Not since it arrived: where reading lags
+        # behind, or after a stop, its other half may be among the next messages all the same.
+        self._since: dict[str, float] = {}
         self._changed: set[str] = set()
 
     def __len__(self) -> int:
@@ -50,32 +53,42 @@ class Pairing:
         """Whether one of the same kind and key is waiting."""
         return half.place in self._halves
 
-    def join(self, half: Half) -> tuple[Half, Half] | None:
-        """The request and the response, if the other half of this one was waiting; otherwise it now waits.
+    def join(self, half: Half, now: float) -> tuple[Half, Half] | None:
+        """The request and the response, if the other half of this one was waiting; otherwise it waits from `now`.
 
         ValueError for a second half of the same kind and key: see `holds`.
         """
         if self.holds(half):
             raise ValueError("a half of this kind and key is waiting")
-        other = self._halves.pop(f"{OTHER[half.kind]}:{half.key}", None)
+        other = self._halves.get(f"{OTHER[half.kind]}:{half.key}")
         if other is None:
             self._halves[half.place] = half
+            self._since[half.place] = now
             self._changed.add(half.place)
             return None
-        self._changed.add(other.place)
+        self._let_go(other.place)
         return (half, other) if half.kind is Kind.REQUEST else (other, half)
 
     def overdue(self, now: float) -> list[Half]:
-        """Take out the halves that have waited too long, or are the oldest of too many."""
+        """Take out the halves that have waited too long, or are the oldest of too many.
+
+        Those restored since the last call begin to wait now.
+        """
+        if len(self._since) < len(self._halves):
+            self._since = dict.fromkeys(self._halves, now) | self._since
         late: list[Half] = []
-        for half in self._halves.values():
-            if half.arrival + self._wait > now and len(self._halves) - len(late) <= self._most:
+        for place, half in self._halves.items():
+            if self._since[place] + self._wait > now and len(self._halves) - len(late) <= self._most:
                 break
             late.append(half)
         for half in late:
-            del self._halves[half.place]
-            self._changed.add(half.place)
+            self._let_go(half.place)
         return late
+
+    def _let_go(self, place: str) -> None:
+        del self._halves[place]
+        self._since.pop(place, None)
+        self._changed.add(place)
 
     def take_changed(self) -> list[str]:
         """The places of halves that came or went since the last call; those gone are not in `halves`."""
@@ -91,6 +104,7 @@ class Pairing:
         """Let just these wait: what an earlier snapshot, or the state store, held."""
         before = set(self._halves)
         self._halves = {half.place: half for half in sorted(halves, key=lambda half: half.arrival)}
+        self._since.clear()
         # One that had gone before, but is still in the store, must go there too.
         self._changed |= before | set(self._halves)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -58,24 +57,11 @@ class Expected:
     tokens: bool = False
 
 
-def parse(line: bytes, expected: Expected, position: str, arrival: float) -> Record:
-    """The record on one line of native JSON. RejectedError otherwise.
+def from_fields(fields: Mapping[str, object], expected: Expected, position: str, arrival: float) -> Record:
+    """The record with these native fields, checked. RejectedError otherwise.
 
     `position` names the record where it carries no id, `arrival` (epoch seconds) dates it where it has no time.
     """
-    if len(line) > expected.most_bytes:
-        raise RejectedError(Reason.TOO_LARGE)
-    try:
-        fields = json.loads(line)
-    except (ValueError, RecursionError) as error:
-        raise RejectedError(Reason.NOT_JSON) from error
-    if not isinstance(fields, dict):
-        raise RejectedError(Reason.NOT_AN_OBJECT)
-    return from_fields(fields, expected, position, arrival)
-
-
-def from_fields(fields: Mapping[str, object], expected: Expected, position: str, arrival: float) -> Record:
-    """The record with these native fields, checked. RejectedError otherwise."""
     if fields.get("model") not in (None, expected.model):
         raise RejectedError(Reason.OTHER_MODEL)
     if "text" not in fields and fields.get("tokens") is None:

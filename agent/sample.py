@@ -53,8 +53,7 @@ def single(values: NDArray[np.floating]) -> NDArray[np.float32]:
 def _row_bytes(columns: Sequence[NDArray[Any]]) -> list[bytes]:
     """What each row holds, column after column."""
     flat = [np.ascontiguousarray(column).view(np.uint8) for column in columns]
-    rows = np.concatenate(flat, axis=1)
-    return rows.view(np.dtype((np.void, rows.shape[1]))).ravel().tolist()
+    return [row.tobytes() for row in np.concatenate(flat, axis=1)]
 
 
 @dataclass(frozen=True)

@@ -123,6 +123,17 @@ class ForwardConfig(Strict):
     queue_bytes: int = Field(16 << 20, ge=1 << 16, description="Beyond it the oldest events are dropped, counted.")
     timeout: Duration = Field(5.0, le=60, description="How long the receiver may be silent.")
 
+    @model_validator(mode="after")
+    def _without_secrets(self) -> Self:
+        # Any `@`, because a password may hold the letters that end a host. A check of the whole, because that of
+        # the URL alone would show it.
+        if "@" in self.url:
+            raise ValueError(
+                "no user or password goes into `url`: secrets never go into this file. A receiver that must know "
+                "the agent is shown a certificate (`tls`); an @ in its path is written %40"
+            )
+        return self
+
 
 class HttpSourceConfig(PayloadConfig):
     """Records that are posted to the agent, as CloudEvents or bare."""
@@ -139,6 +150,12 @@ class HttpSourceConfig(PayloadConfig):
     queue_bytes: int = Field(64 << 20, ge=1 << 16, description="Beyond it senders are answered 503.")
     concurrency: int = Field(64, ge=1, le=10_000, description="Requests at once; further ones are answered 429.")
     timeout: Duration = Field(10.0, description="How long a request may take to arrive.")
+    drain: Duration = Field(
+        20.0,
+        le=3600,
+        description="How long what was answered 200 may still be scored once the agent is told to stop. Keep it "
+        "under Kubernetes' terminationGracePeriodSeconds, 30 s by default.",
+    )
     forward: ForwardConfig | None = None
 
     @model_validator(mode="after")

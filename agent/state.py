@@ -12,7 +12,7 @@ from agent.report import Estimation, Report, SourceStatus, Upkeep, WindowReport
 from agent.scorer import Scored
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     import numpy as np
 
@@ -125,26 +125,24 @@ class State:
             dict(self._reports),
         )
 
-    def add(self, batch: Batch, scored: Scored | None) -> None:
-        """Take a scored batch in and move the positions past it. Late records are only counted.
+    def add(self, records: Sequence[Record], scored: Scored) -> None:
+        """Take scored records of the batch in flight in. Late ones are only counted.
 
-        `scored` is None for a batch without records. The panes get the records a little later, some batches
-        together, which costs less; whoever looks at `windows` finds them there.
+        The panes get them a little later, many together, which costs less; whoever looks at `windows` finds them
+        there.
         """
-        if scored is not None:
-            self._admit(batch, scored)
-        self.positions.update(batch.positions)
-
-    def _admit(self, batch: Batch, scored: Scored) -> None:
-        lost = [self._loss(record, finite) for record, finite in zip(batch.records, scored.finite, strict=True)]
+        lost = [self._loss(record, finite) for record, finite in zip(records, scored.finite, strict=True)]
         kept = [row for row, reason in enumerate(lost) if reason is None]
         self._ledger.scored(scored, Counter(reason for reason in lost if reason))
         if kept:
-            records = batch.records if len(kept) == len(lost) else [batch.records[row] for row in kept]
-            self._admitted.extend(records)
+            self._admitted.extend(records if len(kept) == len(lost) else [records[row] for row in kept])
             self._scored.append(scored if len(kept) == len(lost) else scored.take(kept))
         if len(self._admitted) >= FOLDED:
             self._fold()
+
+    def pass_to(self, positions: Mapping[str, int]) -> None:
+        """The batch in flight was taken in: read on from here."""
+        self.positions.update(positions)
 
     def _fold(self) -> None:
         """Give the panes the records that were admitted since the last time."""

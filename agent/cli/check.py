@@ -144,8 +144,9 @@ def _letters(config: RunConfig) -> str:
     assert letters is not None  # noqa: S101 - asked only where there are some
     if letters.file is not None:
         above = next(parent for parent in letters.file.absolute().parents if parent.exists())
-        if not os.access(above, os.W_OK):
-            raise UsageError(f"dead_letters.file: {letters.file}: {above} cannot be written to")
+        place = letters.file if letters.file.exists() else above
+        if letters.file.is_dir() or not above.is_dir() or not os.access(place, os.W_OK):
+            raise UsageError(f"dead_letters.file: {letters.file} cannot be written to, or is no file")
         return f"kept in {letters.file}"
     connection = letters.connection or config.source.kafka
     assert connection is not None and letters.topic is not None  # noqa: PT018, S101 - the configuration's own check

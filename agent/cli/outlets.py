@@ -5,7 +5,9 @@ from __future__ import annotations
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Self
 
+from agent.errors import ServiceError
 from agent.messages import NoDeadLetters
+from agent.sources.kafka.client_logs import route_client_logs
 from agent.sources.kafka.connection import client_arguments
 from exporters.dead_letters.file import DeadLetterFile
 from exporters.dead_letters.kafka import DeadLetterTopic
@@ -26,9 +28,11 @@ def open_letters(config: RunConfig) -> DeadLetters:
         return NoDeadLetters()
     if letters.file is not None:
         return DeadLetterFile(letters.file, letters.most_bytes)
-    connection = letters.connection or config.source.kafka
+    own, connection = letters.connection is not None, letters.connection or config.source.kafka
     assert connection is not None and letters.topic is not None  # noqa: PT018, S101 - the configuration's own check
-    return DeadLetterTopic(letters.topic, client_arguments(connection), letters.timeout)
+    route_client_logs((letters.topic,))
+    arguments = client_arguments(connection, where="dead_letters.connection" if own else "source.kafka")
+    return DeadLetterTopic(letters.topic, arguments, letters.timeout)
 
 
 class Served:
@@ -41,7 +45,7 @@ class Served:
         self.url = ""
 
     def __enter__(self) -> Self:
-        self.url = self._stack.enter_context(serving(self._latest, self._config.host, self._config.port)).url
+        self._open(self._config)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -51,8 +55,21 @@ class Served:
         """Serve there from now on. ServiceError if that is not possible; then the pages stay where they are."""
         if config == self._config:
             return
-        with ExitStack() as new:
-            self.url = new.enter_context(serving(self._latest, config.host, config.port)).url
+        if config.port and config.port == self._config.port:
+            # One port cannot be had twice, even at two addresses of which one includes the other.
             self._stack.close()
-            self._stack = new.pop_all()
+            try:
+                self._open(config)
+            except ServiceError:
+                self._open(self._config)
+                raise
+        else:
+            old = self._stack
+            self._open(config)
+            old.close()
         self._config = config
+
+    def _open(self, config: PrometheusConfig) -> None:
+        stack = ExitStack()
+        self.url = stack.enter_context(serving(self._latest, config.host, config.port)).url
+        self._stack = stack

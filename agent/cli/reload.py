@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
-from threading import Event
 from typing import TYPE_CHECKING, Any
 
 import structlog
@@ -15,6 +14,7 @@ from agent.errors import LeadlineError, UsageError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
+    from threading import Event
 
     from agent.report import Upkeep
 
@@ -23,7 +23,7 @@ LIVE = ("windows.min_items", "estimate.every", "state.every", "exporters.")
 
 
 class Reloads:
-    """Takes up the file at `path` when it is asked to, by handing the new configuration to `apply`.
+    """Takes up the file at `path` once `asked` is set, by handing the new configuration to `apply`.
 
     A file that cannot be used, or that changes what needs a restart, leaves the old configuration in force.
     """
@@ -33,22 +33,19 @@ class Reloads:
         path: Path,
         config: RunConfig,
         apply: Callable[[RunConfig], None],
+        asked: Event,
         epoch: Callable[[], float] = time.time,
     ) -> None:
         self._path = path
         self._config = config
         self._apply = apply
+        self._asked = asked
         self._epoch = epoch
-        self._asked = Event()
         self._ok = True
         self._time = epoch()
 
-    def ask(self) -> None:
-        """Have the file read at the next `poll`; may be called from a signal handler."""
-        self._asked.set()
-
     def poll(self) -> None:
-        """Read the file if that was asked for since the last call. Called between batches."""
+        """Read the file if `asked` was set since the last call. Called between batches."""
         if not self._asked.is_set():
             return
         self._asked.clear()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import signal
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import asdict, replace
 from pathlib import Path
 from threading import Event
@@ -20,6 +20,7 @@ from agent.cli.output import JsonFile, write_facts
 from agent.cli.reload import Reloads
 from agent.cli.windows import WindowLines
 from agent.config import RunConfig, load_config
+from agent.garbage import seldom_collected
 from agent.logs import configure_logs
 from agent.loop import Listeners
 from agent.sources.http import HttpSource
@@ -41,9 +42,15 @@ def run(
     """
     checked = load_config(config, RunConfig)
     configure_logs()
-    with stopping() as stop, held_alone(checked.state.path) if checked.state else nullcontext():
+    # Asked from the start: a signal that comes while the models are loaded must not end the process.
+    with (
+        hangups() as asked,
+        stopping() as stop,
+        held_alone(checked.state.path) if checked.state else nullcontext(),
+    ):
         agent = assemble(checked, stop, letters=open_letters(checked))
-        report, closed = run_agent(agent, checked, stop, path=config)
+        with seldom_collected():
+            report, closed = run_agent(agent, checked, stop, reloads=(config, asked))
     write_facts(json, _facts(report, closed))
 
 
@@ -52,12 +59,12 @@ def run_agent(
     config: RunConfig,
     stop: Event,
     before_end: Callable[[str], None] = lambda _: None,
-    path: Path | None = None,
+    reloads: tuple[Path, Event] = (Path(), Event()),
 ) -> tuple[Report, list[WindowReport]]:
     """Run an assembled agent with its exporters, showing each short window as it closes, then its estimate.
 
     Gives the last snapshot and the last windows. `before_end` is told the server's address while it still serves;
-    the configuration at `path` is read again on SIGHUP.
+    `reloads` is which configuration to read again, and what is set when that is asked for.
     """
     log = structlog.get_logger()
     latest = Latest(agent.snapshot())
@@ -80,11 +87,11 @@ def run_agent(
             served.move(new.exporters.prometheus)
             agent.change(new)
 
-        reloads = Reloads(path or Path(), config, change)
+        reloading = Reloads(reloads[0], config, change, reloads[1])
 
         def publish(report: Report) -> None:
-            reloads.poll()
-            latest.set(replace(report, upkeep=reloads.tell(report.upkeep)))
+            reloading.poll()
+            latest.set(replace(report, upkeep=reloading.tell(report.upkeep)))
 
         log.info(
             "started",
@@ -93,8 +100,7 @@ def run_agent(
             metrics=f"{served.url}/metrics",
             **({"intake": agent.source.url} if isinstance(agent.source, HttpSource) else {}),
         )
-        with reloading(reloads) if path else nullcontext():
-            agent.run(Listeners(publish, on_closed, on_estimated), stop)
+        agent.run(Listeners(publish, on_closed, on_estimated), stop)
         before_end(served.url)
     log.info("stopped", **_counts(latest()))
     return latest(), closed
@@ -119,24 +125,22 @@ class Latest:
         self._report = report
 
 
-@contextmanager
-def reloading(reloads: Reloads) -> Iterator[None]:
-    """Have the configuration read again on SIGHUP."""
-    before = signal.signal(signal.SIGHUP, lambda *_: reloads.ask())
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGHUP, before)
-
-
-@contextmanager
-def stopping() -> Iterator[Event]:
+def stopping() -> AbstractContextManager[Event]:
     """An event that SIGTERM and SIGINT set, so that the loop can finish its batch and its checkpoint."""
-    stop = Event()
-    signals = (signal.SIGTERM, signal.SIGINT)
-    before = {number: signal.signal(number, _setter(stop)) for number in signals}
+    return _set_by(signal.SIGTERM, signal.SIGINT)
+
+
+def hangups() -> AbstractContextManager[Event]:
+    """An event that SIGHUP sets: the configuration is to be read again."""
+    return _set_by(signal.SIGHUP)
+
+
+@contextmanager
+def _set_by(*signals: signal.Signals) -> Iterator[Event]:
+    event = Event()
+    before = {number: signal.signal(number, _setter(event)) for number in signals}
     try:
-        yield stop
+        yield event
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

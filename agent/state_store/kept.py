@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Container, Sequence
 
     from agent.duplicates import Seen
     from agent.pairing import Pairing
@@ -61,10 +61,15 @@ class Changes:
     labels: list[Label] = field(default_factory=list)
     all_seen: bool = False
 
-    def take(self, state: Kept) -> None:
-        """Add what has changed since it was last asked for."""
+    def take(self, state: Kept, stored: Container[str]) -> None:
+        """Add what has changed since it was last asked for; `stored` are the halves that the store holds.
+
+        Halves that came and went in between are nothing to be kept: while saves fail, there is no end to them.
+        """
         self.panes.update(state.windows.take_changed())
         self.halves.update(state.pairing.take_changed())
+        waiting = state.pairing.halves
+        self.halves = {place for place in self.halves if place in waiting or place in stored}
         added = state.seen.take_added()
         if state.seen.take_replaced():
             # Rolled back to what the source has taken note of; whatever could not be saved came after that.

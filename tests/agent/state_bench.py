@@ -95,9 +95,11 @@ def step(parts: Parts, number: int, items: int = 4) -> None:
     parts.windows.close()
     parts.positions |= {"events-0": 100 * number, f"events-{number % 3}": 7 * number}
     half = Half(Kind.REQUEST, f"key \0 \ud800 {number}", {"text": "été 🐟"}, HOUR + number / 3, "events-0")
-    parts.pairing.join(half)
+    parts.pairing.join(half, 0.0)
     if number % 2:
-        parts.pairing.join(Half(Kind.RESPONSE, f"key \0 \ud800 {number - 1}", {}, HOUR + number / 3, "events-1"))
+        parts.pairing.join(
+            Half(Kind.RESPONSE, f"key \0 \ud800 {number - 1}", {}, HOUR + number / 3, "events-1"), 0.0
+        )
     for row in range(7):
         parts.seen.add(f"{number} {row}")
     parts.labels.append(Label(f"event-{number}", "negative", HOUR + number / 7))

@@ -23,7 +23,7 @@ def test_trips_once_at_the_ratio_of_the_last_records() -> None:
     assert breaker.observe(batch(6, 4)) is None
     tripped = breaker.observe(batch(4, 6))
     assert tripped
-    assert (tripped.received, tripped.unusable, tripped.reasons, tripped.first) == (
+    assert (tripped.settled, tripped.unusable, tripped.reasons, tripped.first) == (
         10,
         6,
         {"not_json": 6},
@@ -52,3 +52,25 @@ def test_looks_only_at_the_last_records() -> None:
 def test_late_records_are_usable() -> None:
     """What is rejected for its time says nothing about the format."""
     assert Breaker(BreakerConfig(ratio=0.5, least=10)).observe(batch(1, 0, late=99)) is None
+
+
+def test_pairs_count_when_they_are_settled() -> None:
+    """The batch in which responses come receives nothing: their records came with the requests."""
+    breaker = Breaker(BreakerConfig(ratio=0.5, least=100))
+    found = []
+    for _ in range(10):
+        found.append(breaker.observe(Batch(waiting=20)))
+        found.append(breaker.observe(Batch(rejected={Reason.LOGITS_WIDTH: 20}, waiting=-20)))
+    (tripped,) = filter(None, found)
+    assert found.index(tripped) == 9
+    assert (tripped.settled, tripped.unusable) == (100, 100)
+
+
+def test_responses_that_cannot_be_read_count_at_once() -> None:
+    """Their requests wait in vain, and say nothing of the format."""
+    breaker = Breaker(BreakerConfig(ratio=0.5, least=100))
+    for _ in range(4):
+        assert breaker.observe(Batch(waiting=20)) is None
+        assert breaker.observe(batch(0, 20)) is None
+    assert breaker.observe(Batch(waiting=20)) is None
+    assert breaker.observe(batch(0, 20))

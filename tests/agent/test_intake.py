@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -29,12 +30,12 @@ LABELS = ("negative", "positive")
 
 
 class Clock:
-    """A time of day that is set."""
+    """Seconds that are set."""
 
     now = NOW
 
     def __call__(self) -> float:
-        """Epoch seconds."""
+        """Seconds."""
         return self.now
 
 
@@ -44,7 +45,7 @@ def intake_of(clock: Clock | None = None, *, logits: int = 0, letters: bool = Fa
     memory = Memory(Slices(1), Pairing(config.wait, config.waiting), Seen(config.remember))
     expected = Expected("sentiment", frozenset(LABELS), logits=logits)
     parts = parts_of(config, LABELS)
-    return Intake(parts, expected, memory, config.halves, letters=letters, epoch=clock or Clock())
+    return Intake(parts, expected, memory, config.halves, letters=letters, clock=clock or Clock())
 
 
 def message(content: object, origin: str = "traffic:0:1", arrival: float = NOW, **headers: str) -> Message:
@@ -154,6 +155,60 @@ def test_a_request_whose_model_must_answer_is_discarded() -> None:
     intake = intake_of(format="kserve", logits=2)
     intake.batch([event("request", REQUEST)], {})
     assert intake.batch([], {}, ended=True).rejected == {Reason.NO_RESPONSE: 2}
+
+
+def test_a_half_waits_from_when_it_was_read() -> None:
+    """However old its message, and however long the agent was away, its other half has `wait` seconds to come."""
+    clock = Clock()
+    intake = intake_of(clock, format="kserve", wait="30s")
+    old = [event("request", REQUEST, arrival=NOW - 9_000), event("response", RESPONSE, arrival=NOW - 8_000)]
+    assert intake.batch(old[:1], {}).records == ()
+    halves = intake.memory.pairing.snapshot()
+    clock.now += 9_000
+    again = intake_of(clock, format="kserve", wait="30s")
+    again.memory.pairing.restore(halves)
+    assert again.batch([], {}).records == ()
+    clock.now += 29
+    assert texts(again.batch(old[1:], {})) == [("great film", "positive"), ("awful", "negative")]
+
+
+def test_restored_halves_wait_together() -> None:
+    """All that were restored begin to wait at one moment, and are given up at one moment."""
+    clock = Clock()
+    intake = intake_of(clock, format="kserve", wait="30s")
+    intake.batch([event("request", {"instances": [name]}, name) for name in "abc"], {})
+    intake.memory.pairing.restore(intake.memory.pairing.snapshot())
+    assert intake.batch([], {}).records == ()
+    clock.now += 31
+    assert intake.batch([], {}).unpaired == {"request": 3}
+
+
+def test_an_event_that_could_not_be_used_may_come_again() -> None:
+    """Mended and sent again under the same id, it counts; what could be used the first time is a duplicate."""
+    intake = intake_of(format="kserve", halves="requests")
+    assert intake.batch([event("request", {"instances": ["good", ""]})], {}).rejected == {Reason.EMPTY_TEXT: 1}
+    again = intake.batch([event("request", {"instances": ["good", "mended"]})], {})
+    assert (texts(again), again.rejected) == ([("mended", None)], {Reason.DUPLICATE: 1})
+
+
+def test_a_pair_that_cannot_be_used_is_a_letter() -> None:
+    """The message that completes the pair is kept; the inference stays one in the balance."""
+    intake = intake_of(letters=True, format="kserve", logits=2)
+    intake.batch([event("request", REQUEST)], {})
+    completing = event("response", RESPONSE)
+    batch = intake.batch([completing], {})
+    assert batch.letters == (DeadLetter(completing, "no_logits", 2),)
+    assert (batch.received, batch.waiting) == (0, -2)
+
+
+def test_a_record_without_a_time_has_that_of_its_message() -> None:
+    """When the transport says it was written dates it, the same at each reading; but not later than now."""
+    intake = intake_of()
+    stamps = [NOW - 500.0, NOW + 500.0, 0.0]
+    messages = [replace(message({"text": "a"}, f"t:0:{stamp}"), stamp=stamp) for stamp in stamps]
+    own = replace(message({"text": "a", "time": NOW - 7}, "t:0:9"), stamp=NOW - 500)
+    batch = intake.batch([*messages, own], {})
+    assert [record.time for record in batch.records] == [NOW - 500, NOW, NOW, NOW - 7]
 
 
 def test_a_response_that_waits_in_vain_is_discarded() -> None:

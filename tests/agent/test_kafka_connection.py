@@ -5,14 +5,19 @@ from __future__ import annotations
 import logging
 import socket
 import ssl
+from collections.abc import MutableMapping
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import structlog
+from kafka import TopicPartition
 
+from agent.cli.outlets import open_letters
+from agent.config import RunConfig
 from agent.errors import ServiceError, UsageError
 from agent.source_config import KafkaSourceConfig, SaslConfig, TlsConfig
+from agent.sources.kafka.absent_topics import AbsentTopics
 from agent.sources.kafka.client_logs import EVERY, ClientLogs
 from agent.sources.kafka.connection import client_arguments
 from agent.sources.kafka.reach import reach
@@ -20,11 +25,14 @@ from tests.agent.kafka_loop import QUICK, reading, settings
 from tests.kafka_security import UnsecuredToken
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from tests.kafka_broker import Broker
 
 WORD = "a-word-that-nobody-may-see"
+# A client of kafka-python that is closed in the middle of a TLS handshake leaves that socket to the collector.
+quiet = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning", "ignore::ResourceWarning")
 
 
 @pytest.fixture
@@ -48,6 +56,7 @@ def found(config: KafkaSourceConfig, **patience: float) -> str:
     return reach(config, config.topics, "source.kafka", **patience)
 
 
+@quiet
 @pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"])
 def test_reads_with_each_login_over_tls(secure_kafka: Broker, files: Path, mechanism: str) -> None:
     """Password, challenge and bearer token all come from files."""
@@ -67,6 +76,7 @@ def test_reads_with_each_login_over_tls(secure_kafka: Broker, files: Path, mecha
         assert loop.checkpoint()
 
 
+@quiet
 def test_reads_with_a_certificate_of_its_own(secure_kafka: Broker) -> None:
     """Both sides show a certificate."""
     security = secure_kafka.security
@@ -118,6 +128,10 @@ def test_reach_names_what_is_missing(kafka: Broker) -> None:
     assert found(both) == "reach-one: 3 partitions, reach-two: 1 partition"
     with pytest.raises(UsageError, match=r"source.kafka.topics: reach-none: no such topic"):
         found(settings(kafka, "reach-none"))
+    with pytest.raises(UsageError, match=r"dead_letters.topic: reach-none: no such topic"):
+        reach(both, ["reach-none"], "dead_letters")
+    with pytest.raises(UsageError, match=r"dead_letters.connection.tls.ca: /absent: no such file"):
+        reach(both.model_copy(update={"tls": TlsConfig(ca="/absent")}), ["reach-one"], "dead_letters")
     with socket.create_server(("127.0.0.1", 0)) as silent:
         away = both.model_copy(update={"servers": (f"127.0.0.1:{silent.getsockname()[1]}",)})
         with pytest.raises(ServiceError, match="no broker let us in"):
@@ -206,16 +220,95 @@ def test_certificates_that_are_none_are_named(tmp_path: Path) -> None:
         client_arguments(config_of(tls=TlsConfig(certificate=tmp_path / "text", key=tmp_path / "text")))
 
 
-def test_client_log_says_each_thing_seldom_and_no_contents() -> None:
-    """One line an outage; what kafka-python fills into its messages stays out."""
+Said = tuple[logging.Logger, list[float], list[MutableMapping[str, Any]]]
+
+
+@pytest.fixture
+def said() -> Iterator[Said]:
+    """A logger as kafka-python's, the clock, and the lines that come of it."""
     now = [0.0]
     logger = logging.Logger("kafka.test")  # noqa: LOG001 - not in the tree of loggers
-    logger.addHandler(ClientLogs(lambda: now[0]))
+    handler = ClientLogs(lambda: now[0])
+    handler.names.add("traffic")
+    logger.addHandler(handler)
     with structlog.testing.capture_logs() as lines:
-        for moment in (0.0, 1.0, EVERY + 1):
-            now[0] = moment
-            logger.warning("failed: %s for %s", ValueError(WORD), WORD)
-        logger.info("not worth a line")
-    assert [line["said"] for line in lines] == ["failed: %s for %s"] * 2
+        yield logger, now, lines
+
+
+def test_client_log_says_each_thing_seldom_and_no_contents(said: Said) -> None:
+    """One line an outage; what kafka-python fills into its messages stays out, but for the kind of error."""
+    logger, now, lines = said
+    for moment in (0.0, 1.0, EVERY + 1):
+        now[0] = moment
+        logger.warning("failed: %s for %s", ValueError(WORD), WORD)
+    logger.info("not worth a line")
+    assert [line["said"] for line in lines] == ["failed: ValueError for …"] * 2
     assert lines[0]["errors"] == ["ValueError"]
     assert WORD not in str(lines)
+
+
+def test_client_log_tells_what_is_no_secret(said: Said) -> None:
+    """Topics of the configuration, partitions, numbers and kinds of error."""
+    logger, _, lines = said
+    logger.warning("%s of %s throttled by %s (%d ms)", TopicPartition("traffic", 2), "traffic", WORD, 7)
+    logger.error("node %s: %s", WORD, TimeoutError)
+    assert [line["said"] for line in lines] == [
+        "traffic:2 of traffic throttled by … (7 ms)",
+        "node …: TimeoutError",
+    ]
+
+
+def test_client_log_leaves_out_what_would_say_nothing(said: Said) -> None:
+    """Neither an empty line nor one whose words may hold anything; what we say ourselves is not said twice."""
+    logger, _, lines = said
+    logger.warning("%s: socket disconnected", WORD)
+    logger.warning("%s after %d ms", WORD, WORD)
+    logger.warning(WORD)
+    logger.warning("%(word)s", {"word": WORD})
+    logger.error("Topic %s not found in cluster metadata", "traffic")
+    assert lines == []
+    try:
+        int(WORD)
+    except ValueError:
+        logger.exception(WORD)
+    (line,) = lines
+    assert (line["said"], line["errors"]) == ("test_client_log_leaves_out_what_would_say_nothing", ["ValueError"])
+
+
+def test_client_says_nothing_to_who_tells_what_it_found(capfd: pytest.CaptureFixture[str]) -> None:
+    """A check of what cannot be reached has its own line; afterwards the client is heard again."""
+    logger = logging.getLogger("kafka.client")
+    before = logging.getLogger("kafka").level
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        port = silent.getsockname()[1]
+    config = config_of().model_copy(update={"servers": (f"127.0.0.1:{port}",)})
+    with pytest.raises(ServiceError, match="no broker let us in"):
+        found(config, patience=0.5)
+    assert capfd.readouterr() == ("", "")
+    assert logging.getLogger("kafka").level == before
+    assert logger.isEnabledFor(logging.WARNING)
+
+
+def test_topic_that_is_not_there_is_told_once_and_once_more_when_it_is() -> None:
+    """Each of the topics on its own."""
+    topics = AbsentTopics()
+    with structlog.testing.capture_logs() as lines:
+        for absent in ({"b", "a"}, {"a", "b"}, {"b"}, set(), {"b"}):
+            topics.tell(absent)
+    missing, found = "kafka_topic_missing", "kafka_topic_found"
+    assert [(line["event"], line["topic"]) for line in lines] == [
+        *((missing, "a"), (missing, "b"), (found, "a"), (found, "b"), (missing, "b"))
+    ]
+    assert [line["log_level"] for line in lines] == ["warning", "warning", "info", "info", "warning"]
+
+
+@pytest.mark.parametrize("own", [True, False])
+def test_secret_of_dead_letters_is_named_by_the_key_it_has(tmp_path: Path, *, own: bool) -> None:
+    """Their own connection, or the one of the source that they share."""
+    connection = {"servers": ["localhost:9092"], "tls": {"ca": str(tmp_path / "absent")}}
+    letters = {"topic": "dead"} | ({"connection": connection} if own else {})
+    source = {"kafka": {"topics": ["t"], "servers": ["localhost:9092"]} | ({} if own else connection)}
+    config = RunConfig.model_validate({"reference": "r", "source": source, "dead_letters": letters})
+    where = "dead_letters.connection" if own else "source.kafka"
+    with pytest.raises(UsageError, match=rf"^{where}.tls.ca: .*absent: no such file"):
+        open_letters(config)

@@ -11,6 +11,7 @@ from agent.errors import ServiceError
 from agent.messages import Message
 from agent.sources.kafka.desk import Desk
 from agent.sources.kafka.placing import Found, Partition, Rules, place
+from agent.sources.portion import BATCH_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -42,6 +43,29 @@ def desk() -> Desk:
     assert placed(desk)
     put(desk, 0, 10)
     return desk
+
+
+def put_in(desk: Desk, number: int, *stamps: float, start: int = 0) -> None:
+    """Messages of this partition that were written then."""
+    messages = [Message(b"x" * 100, f"{number}:{stamp:g}", 1e9, stamp=stamp) for stamp in stamps]
+    desk.put(("t", number), messages, list(range(start + 1, start + len(stamps) + 1)))
+
+
+def two(queue_bytes: int = 1 << 20) -> Desk:
+    """Two partitions of a hundred messages each, placed, and nothing read."""
+    desk = Desk(queue_bytes)
+    desk.seek({})
+    desk.assign([("t", 0), ("t", 1)])
+    astray, stored, seek = desk.unplaced()
+    for holding in astray:
+        partition = Partition("t", "id", holding.spot[1])
+        assert desk.place(holding, partition, place(partition, stored, Found(0, 100), RULES), seek)
+    return desk
+
+
+def taken(desk: Desk, wait: float = 0.0) -> list[str]:
+    """The origins of what is taken."""
+    return [message.origin for message in desk.take(50, wait).messages]
 
 
 def meanwhile(act: Callable[[], object]) -> Thread:
@@ -190,3 +214,91 @@ def test_failure_reaches_the_loop_and_whoever_waits(desk: Desk) -> None:
     with pytest.raises(ServiceError, match="gone"):
         desk.take(4, 0.0)
     assert desk.settled
+
+
+def test_partition_that_is_missing_is_waited_for() -> None:
+    """It may hold what is older; once it is there, the oldest goes first."""
+    desk = two()
+    put_in(desk, 0, 5, 6)
+    thread = meanwhile(lambda: put_in(desk, 1, 4, 7))
+    assert taken(desk, 10.0) == ["1:4", "0:5", "0:6"]
+    thread.join()
+
+
+def test_missing_partition_is_not_waited_for_again_and_again() -> None:
+    """Its broker may be away: others go on, and it is waited for again only after it has come once more."""
+    desk = two()
+    put_in(desk, 0, 5)
+    assert taken(desk) == ["0:5"]
+    put_in(desk, 0, 6, start=1)
+    assert taken(desk, 60.0) == ["0:6"]
+    put_in(desk, 1, 3)
+    put_in(desk, 0, 8, start=2)
+    assert taken(desk, 60.0) == ["1:3"]
+    thread = meanwhile(lambda: put_in(desk, 1, 7, start=1))
+    assert taken(desk, 10.0) == ["1:7"]
+    thread.join()
+
+
+def test_wait_for_the_first_message_is_not_one_for_those_that_are_missing() -> None:
+    """After a start nothing has come yet: the first partition to come does not run ahead for that."""
+    desk = two()
+    assert taken(desk) == []
+    put_in(desk, 0, 5)
+    thread = meanwhile(lambda: put_in(desk, 1, 4))
+    assert taken(desk, 10.0) == ["1:4"]
+    thread.join()
+
+
+def test_batch_ends_where_a_partition_runs_out() -> None:
+    """What comes next of it may be older than what the others have."""
+    desk = two()
+    put_in(desk, 0, 1, 3)
+    put_in(desk, 1, 2, 4, 6)
+    assert taken(desk, 60.0) == ["0:1", "1:2", "0:3"]
+    put_in(desk, 0, 5, 7, start=2)
+    assert taken(desk, 60.0) == ["1:4", "0:5", "1:6"]
+    assert taken(desk) == ["0:7"]
+
+
+def test_only_what_has_more_to_read_is_missing() -> None:
+    """One that is read to its end, or cannot be read where it was, keeps nobody waiting."""
+    desk = two()
+    put_in(desk, 0, *range(100))
+    desk.refresh(lambda _: (100, 100))
+    assert len(taken(desk, 60.0)) == 50
+    desk = two()
+    put_in(desk, 0, 5)
+    desk.gone([("t", 1)])
+    assert taken(desk, 60.0) == ["0:5"]
+
+
+def test_full_queue_leaves_only_those_to_be_read_that_have_nothing_in_it() -> None:
+    """The others would be handed out far ahead of them; each one read ends that."""
+    desk = two(1200)
+    assert desk.wanted() == {("t", 0), ("t", 1)}
+    put_in(desk, 0, 5, 6, 7)
+    assert (desk.paused, desk.wanted()) == (True, {("t", 1)})
+    put_in(desk, 1, 4)
+    assert desk.wanted() == set()
+    assert taken(desk, 60.0) == ["1:4"]
+    assert (desk.paused, desk.wanted()) == (True, {("t", 1)})
+    assert taken(desk) == ["0:5", "0:6", "0:7"]
+    assert desk.wanted() == {("t", 0), ("t", 1)}
+
+
+def test_full_queue_does_not_wait_for_a_missing_partition_for_ever() -> None:
+    """Nothing can be read of who is full until something is taken."""
+    desk = two(1200)
+    put_in(desk, 0, 5, 6, 7)
+    assert taken(desk) == ["0:5", "0:6", "0:7"]
+
+
+def test_one_batch_holds_so_many_bytes_at_most() -> None:
+    """And one message more: decoded they take several times as much."""
+    desk = two(1 << 30)
+    large = [Message(b"x" * (1 << 20), str(number), 0.0) for number in range(10)]
+    for number in range(2):
+        desk.put(("t", number), large, list(range(1, 11)))
+    assert BATCH_BYTES == 4 << 20
+    assert len(desk.take(50, 0.0).messages) == 4

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import count
 from threading import Event
 from typing import TYPE_CHECKING, Any
@@ -16,8 +16,8 @@ from agent.batch import Batch
 from agent.checkpoints import Checkpoints, NoCheckpoints, pack, unpack
 from agent.errors import ServiceError
 from agent.estimate_job import EstimateJob
-from agent.loop import Clocks, Listeners, run
-from agent.messages import NoDeadLetters
+from agent.loop import AT_ONCE, Clocks, Listeners, Loop
+from agent.messages import DeadLetter, Message, NoDeadLetters
 from agent.no_estimates import NoEstimates
 from agent.reasons import Reason
 from agent.records import Record
@@ -163,6 +163,15 @@ class Store:
         state.windows.restore(panes, self.facts["sealed"])
 
 
+class Impatient(Event):
+    """Never set, and nobody waits for it."""
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Not at all."""
+        del timeout
+        return False
+
+
 @dataclass
 class Outcome:
     """What a run, or several after crashes, came to."""
@@ -188,7 +197,7 @@ def go(score: Callable[[Sequence[Record]], Scored]) -> Callable[..., None]:
         listeners = Listeners(outcome.reports.append, outcome.closed.append, outcome.estimates.append)
         estimates = outcome.estimates_of or NoEstimates("no domains", clocks.epoch)
         letters = NoDeadLetters()
-        run(source, scored, state, estimates, letters, listeners, store, stop or Event(), clocks)
+        Loop(source, scored, state, estimates, letters, store, listeners, stop or Impatient(), clocks).run()
         outcome.panes = dict(state.windows.panes)
 
     return go
@@ -325,7 +334,7 @@ def test_empty_reads_keep_the_heart_beating(
     listeners = Listeners(reports.append, reports.append)
     estimates = NoEstimates("no domains", lambda: 0.0)
     letters = NoDeadLetters()
-    run(Idle(Steps()), scored, new_state(), estimates, letters, listeners, NoCheckpoints(), stop, clocks)
+    Loop(Idle(Steps()), scored, new_state(), estimates, letters, NoCheckpoints(), listeners, stop, clocks).run()
     assert [report.heartbeat for report in reports] == [100.0, 101.0, 102.0, 103.0, 104.0, 105.0]
     assert [report.ready for report in reports] == [True] * 5 + [False]
 
@@ -454,3 +463,164 @@ def test_a_hung_estimate_stops_neither_scoring_nor_the_end(
     assert outcome.reports[-1].estimation.running_since == 5.0
     assert outcome.reports[-1].estimation.estimates == ()
     assert outcome.estimates == []
+
+
+@dataclass
+class Letters:
+    """Keeps letters, or cannot."""
+
+    kept: list[DeadLetter] = field(default_factory=list)
+    broken: bool = False
+
+    def deliver(self, letters: Sequence[DeadLetter]) -> None:
+        """Keep them. ServiceError if that is not possible."""
+        if self.broken and letters:
+            raise ServiceError("no place")
+        self.kept.extend(letters)
+
+    def close(self) -> None:
+        """Nothing to let go of."""
+
+
+@dataclass
+class Scripted(Source):
+    """Gives these batches, and takes note of positions only while `noting`."""
+
+    batches: list[Batch] = field(default_factory=list)
+    noting: bool = True
+    losing: int = 0
+
+    def read(self) -> Batch:
+        """The next batch; at the end of them the source has ended."""
+        self.step("read")
+        return self.batches.pop(0) if self.batches else Batch(ended=True)
+
+    def commit(self, positions: Mapping[str, int]) -> bool:
+        """Take note, or not."""
+        return super().commit(positions) and self.noting
+
+    def drain(self) -> bool:
+        """Whether partitions were lost while the agent ended."""
+        self.losing -= 1
+        return self.losing >= 0
+
+
+def looped(  # noqa: PLR0913, PLR0917 - the parts that differ
+    state: State, source: Source, store: Any, score: Any, letters: Any, stop: Event | None = None
+) -> list[Report]:
+    """The snapshots of one run, in which a checkpoint is due each time."""
+    reports: list[Report] = []
+    clocks = Clocks(lambda: 0.0, lambda: 17.0)
+    listeners = Listeners(reports.append, lambda _: None)
+    estimates = NoEstimates("no domains", clocks.epoch)
+    Loop(source, score, state, estimates, letters, store, listeners, stop or Event(), clocks).run()
+    return reports
+
+
+def batch_of(first: int, size: int, **facts: Any) -> Batch:
+    """Records of one pane."""
+    records = tuple(Record(f"{first + row}", "film", float(HOUR + row % 60)) for row in range(size))
+    return Batch(records, positions={"file": first + size}, **facts)
+
+
+LETTER = DeadLetter(Message(b"{", "file:1", 0.0), "not_json")
+
+
+def test_letters_are_kept_before_the_checkpoint_that_passes_them(
+    new_state: Callable[..., State], score: Callable[[Sequence[Record]], Scored]
+) -> None:
+    """A letter that cannot be kept ends the run before its position is saved; what came before is safe."""
+    for broken in (False, True):
+        steps, letters = Steps(), Letters(broken=broken)
+        store = Store(steps)
+        source = Scripted(steps, batches=[batch_of(0, 2), batch_of(2, 2, letters=(LETTER,))])
+        if broken:
+            with pytest.raises(ServiceError):
+                looped(new_state(), source, store, score, letters)
+            assert store.facts["positions"] == source.committed == {"file": 2}
+        else:
+            reports = looped(new_state(), source, store, score, letters)
+            assert (letters.kept, store.facts["positions"]) == ([LETTER], {"file": 4})
+            assert reports[-1].counts.dead_lettered["not_json"] == 1
+            assert all(report.counts.balanced for report in reports)
+
+
+def test_what_cannot_be_read_again_is_saved_before_the_end(
+    new_state: Callable[..., State], score: Callable[[Sequence[Record]], Scored]
+) -> None:
+    """A source without positions cannot go back: records are saved though a letter beside them was not kept."""
+    steps = Steps()
+    store = Store(steps)
+    batch = replace(batch_of(0, 3, letters=(LETTER,)), positions={})
+    with pytest.raises(ServiceError):
+        looped(new_state(), Scripted(steps, batches=[batch]), store, score, Letters(broken=True))
+    assert sum(unpack(*key, content).tally.items for key, content in store.panes.items()) == 3
+
+
+def test_a_long_batch_shows_life_while_it_is_scored(
+    new_state: Callable[..., State], score: Callable[[Sequence[Record]], Scored]
+) -> None:
+    """Records are scored some at a time, with a snapshot before each: one message may hold thousands."""
+    asked: list[int] = []
+
+    def scored(records: Sequence[Record]) -> Scored:
+        asked.append(len(records))
+        return score(records)
+
+    steps = Steps()
+    source = Scripted(steps, batches=[batch_of(0, 2 * AT_ONCE + 1)])
+    reports = looped(new_state(), source, Store(steps), scored, Letters())
+    assert asked == [AT_ONCE, AT_ONCE, 1]
+    in_flight = [report.counts.in_flight for report in reports]
+    assert (in_flight[0], in_flight[-1]) == (2 * AT_ONCE + 1, 0)
+    assert all(report.counts.balanced for report in reports)
+
+
+def test_a_checkpoint_that_fails_is_waited_after(
+    new_state: Callable[..., State], score: Callable[[Sequence[Record]], Scored]
+) -> None:
+    """While the store refuses, nothing is committed, and a source that asks to settle does not make it spin."""
+
+    class Refusing(Store):
+        def save(self, state: State) -> None:
+            if waits < 3:
+                raise ServiceError("full")
+            super().save(state)
+
+    waits = 0
+
+    class Counting(Event):
+        def wait(self, timeout: float | None = None) -> bool:
+            nonlocal waits
+            waits += 1
+            assert timeout
+            return False
+
+    steps = Steps()
+    source = Scripted(steps, batches=[batch_of(0, 1), *[Batch(settle=True)] * 3])
+    looped(new_state(), source, Refusing(steps), score, Letters(), Counting())
+    assert waits == 3
+    assert steps.taken.index("commit") > steps.taken.index("after save")
+    assert source.committed == {"file": 1}
+
+
+@pytest.mark.parametrize("at_the_end", [False, True])
+def test_a_loss_goes_back_to_what_the_source_has_noted(
+    new_state: Callable[..., State], score: Callable[[Sequence[Record]], Scored], *, at_the_end: bool
+) -> None:
+    """Counts that were saved but never noted are undone in the store too, be it in the middle or at the end."""
+    steps, state = Steps(), new_state()
+    store = Store(steps)
+
+    class Deaf(Scripted):
+        def commit(self, positions: Mapping[str, int]) -> bool:
+            self.noting = not steps.taken.count("commit")
+            return super().commit(positions)
+
+    lost = [] if at_the_end else [Batch(lost=True)]
+    source = Deaf(steps, batches=[batch_of(0, 2), batch_of(2, 3), *lost], losing=int(at_the_end))
+    looped(state, source, store, score, Letters())
+    assert steps.taken.count("seek") == 2
+    assert source.position == 2
+    assert state.positions == store.facts["positions"] == {"file": 2}
+    assert sum(unpack(*key, content).tally.items for key, content in store.panes.items()) == 2

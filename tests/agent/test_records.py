@@ -13,18 +13,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent.batch import Batch
-from agent.records import (
-    CLOCK_SKEW,
-    LONGEST_ID,
-    MOST_TOKENS,
-    Expected,
-    Reason,
-    Record,
-    RejectedError,
-    epoch,
-    from_fields,
-    parse,
-)
+from agent.duplicates import Seen
+from agent.intake import Intake
+from agent.memory import Memory
+from agent.messages import Message
+from agent.pairing import Pairing
+from agent.payloads.formats import parts_of
+from agent.reasons import Reason, RejectedError
+from agent.records import CLOCK_SKEW, LONGEST_ID, MOST_TOKENS, Expected, Record, epoch, from_fields
+from agent.slices import Slices
+from agent.source_config import PayloadConfig
 
 NOW = 1_787_306_400.0  # 2026-08-21T10:00:00Z
 MODEL = Expected("sentiment", frozenset({"negative", "positive", "1"}), logits=2, features=3)
@@ -34,6 +32,17 @@ GOOD = {"text": "great film", "logits": [-1, 1.5], "features": [0, 0.5, 1]}
 
 
 TAGGED = {"tokens": ["dogs", "bark"], "logits": [[2, -1.5], [0, 1]]}
+
+
+def parse(content: bytes, expected: Expected, origin: str, arrival: float) -> Record:
+    """The record on one line of native JSON, as the intake makes it. RejectedError otherwise."""
+    memory = Memory(Slices(1), Pairing(60, 1), Seen(0))
+    intake = Intake(parts_of(PayloadConfig(), ()), expected, memory)
+    batch = intake.batch([Message(content, origin, arrival)], {})
+    for reason in batch.rejected:
+        raise RejectedError(reason)
+    (record,) = batch.records
+    return record
 
 
 def line(**fields: Any) -> bytes:  # noqa: ANN401 - any JSON value
@@ -73,7 +82,7 @@ POISON: dict[Reason, list[bytes]] = {
     Reason.NOT_AN_OBJECT: [b"null", b"[]", b'"text"', b"1", b"NaN", b"-Infinity", b'[{"text": "a"}]'],
     Reason.TOO_LARGE: [line(text="x" * (1 << 20)), b" " * ((1 << 20) + 1)],
     Reason.MALFORMED_ROW: [],  # no line: a row of a CSV table, in test_file_source
-    Reason.LABEL_ONLY: [b'{"id": "1", "label": "negative"}', b'{"label": null}'],
+    Reason.LABEL_ONLY: [b'{"label": "negative"}', b'{"label": null}'],
     Reason.NO_TEXT: [b"{}", without("text"), line(text="a").replace(b'"text"', b'"Text"')],
     Reason.TEXT_NOT_STRING: [line(text=value) for value in (None, 1, True, [], {}, ["a"], math.nan)],
     Reason.EMPTY_TEXT: [line(text=value) for value in ("", " ", "\t\r\n", "\u2003\u00a0")],

@@ -33,7 +33,8 @@ def take(state: State, score: Score, times: Sequence[float], **facts: Any) -> No
     """One batch of records at these times after the hour."""
     batch = Batch(tuple(Record(f"{time}", "film", HOUR + time, **facts) for time in times), positions={"file": 1})
     state.receive(batch)
-    state.add(batch, score(batch.records))
+    state.add(batch.records, score(batch.records))
+    state.pass_to(batch.positions)
     state.close_windows()
 
 
@@ -45,7 +46,7 @@ def test_a_batch_without_records_moves_the_positions(
     state = new_state()
     batch = Batch((), rejected, positions={"file": 7})
     state.receive(batch)
-    state.add(batch, None)
+    state.pass_to(batch.positions)
     assert state.positions == {"file": 7}
     assert state.report(1.0, ready=True).counts.balanced
 
@@ -59,7 +60,8 @@ def test_records_are_in_flight_until_they_are_added(new_state: Callable[..., Sta
     assert (counts.received, counts.in_flight, counts.processed) == ({"file": 4}, 1, 0)
     assert counts.discarded["no_text"] == 3
     assert state.positions == {}
-    state.add(batch, score(batch.records))
+    state.add(batch.records, score(batch.records))
+    state.pass_to(batch.positions)
     counts = state.report(1.0, ready=True).counts
     assert (counts.in_flight, counts.processed) == (0, 1)
     assert state.positions == {"file": 4}
@@ -133,7 +135,7 @@ def test_a_record_without_finite_outputs_is_discarded(new_state: Callable[..., S
     records = (Record("1", "film", HOUR), Record("2", "no numbers", HOUR), Record("3", "plot", HOUR))
     batch = Batch(records, positions={"file": 3})
     state.receive(batch)
-    state.add(batch, score(records))
+    state.add(records, score(records))
     counts = state.report(1.0, ready=True).counts
     assert (counts.processed, counts.discarded["scoring_failed"], counts.in_flight) == (2, 1, 0)
     (pane,) = state.windows.panes.values()
@@ -204,13 +206,13 @@ def test_a_state_rolled_back_is_as_it_was_confirmed(
     state, same = new_state(), new_state()
     for each in (state, same):
         take(each, score, [0.0, 30.0, 70.0], slice="a")
-        each.pairing.join(half("kept"))
+        each.pairing.join(half("kept"), 0.0)
         each.seen.add("kept")
         each.confirm()
     state.windows.take_changed()
     take(state, score, [71.0, 75.0, 200.0, 400.0], slice="a")
     take(state, score, [410.0], slice="b")
-    state.pairing.join(half("gone"))
+    state.pairing.join(half("gone"), 0.0)
     state.seen.add("gone")
     state.positions["file"] = 99
     state.roll_back()
@@ -226,9 +228,9 @@ def test_a_state_rolled_back_is_as_it_was_confirmed(
 def test_what_is_rolled_back_stays_in_the_balance(new_state: Callable[..., State], score: Score) -> None:
     """Records that another replica counts were processed here too; halves that are given up are discarded."""
     state = new_state()
-    state.pairing.join(half("kept"))
+    state.pairing.join(half("kept"), 0.0)
     state.resume()
-    state.pairing.join(half("gone"))
+    state.pairing.join(half("gone"), 0.0)
     state.receive(Batch(waiting=1))
     take(state, score, [0.0, 30.0])
     assert state.report(1.0, ready=True).counts.balanced

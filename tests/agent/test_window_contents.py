@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from agent.batch import Batch
 from agent.records import Record
 
 if TYPE_CHECKING:
@@ -25,7 +24,7 @@ def fed(state: State, score: Any, times: Sequence[float], name: str | None = Non
     closed = []
     for time in times:
         records = (Record(f"{time}", "good film", HOUR + time, slice=name),)
-        state.add(Batch(records), score(records))
+        state.add(records, score(records))
         closed += state.close_windows()
     return closed
 

@@ -58,7 +58,7 @@ def play(score: Callable[[Sequence[Record]], Scored]) -> Callable[..., list[Wind
         for start in range(0, len(records), size):
             batch = Batch(tuple(records[start : start + size]))
             state.receive(batch)
-            state.add(batch, score(batch.records))
+            state.add(batch.records, score(batch.records))
             closed += state.close_windows()
         return closed + (state.close_windows(finished=True) if finish else [])
 
@@ -188,7 +188,7 @@ def test_a_pane_is_sealed_once_a_record_is_late_enough(
     """A pane waits until a record is exactly `lateness` past its end."""
     state = new_state(HASTY)
     records = (Record("1", "film", HOUR + 1.0), Record("2", "film", HOUR + newest))
-    state.add(Batch(records), score(records))
+    state.add(records, score(records))
     state.close_windows()
     assert state.windows.sealed_until == HOUR + sealed
     assert state.windows.admit(HOUR + 59.0) == (sealed < 60)
@@ -200,7 +200,7 @@ def test_lateness_is_one_pane_by_default(new_state: Callable[..., State], score:
     state = new_state()
     for time, late in ((HOUR + 119.0, False), (HOUR + 120.0, True)):
         records = (Record(f"{time}", "film", time),)
-        state.add(Batch(records), score(records))
+        state.add(records, score(records))
         state.close_windows()
         assert state.windows.admit(HOUR + 59.0) is not late
 

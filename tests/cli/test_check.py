@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import sqlite3
+import time
 from contextlib import closing
 from typing import TYPE_CHECKING
 
@@ -12,10 +13,12 @@ import pytest
 from tests.cli.workbench import Outcome, facts, leadline, records, stream
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from tests.cli.conftest import OnnxTaskModel
     from tests.cli.workbench import Bench
+    from tests.kafka_broker import Broker
 
 DESCRIBED = "all-MiniLM-L6-v2, 384 dimensions, on CPUExecutionProvider"
 NO_ENCODER = "has no model.onnx (nor onnx/model.onnx); expected model.onnx and tokenizer.json"
@@ -145,3 +148,83 @@ def test_a_configuration_that_is_wrong_in_itself(bench: Bench, events: Path, tmp
     done = leadline("check", config)
     assert (done.code, done.out) == (2, "")
     assert done.complaints[0].startswith(f"{config}: windows: short and long must be whole multiples of pane")
+
+
+def _finding(done: Outcome, subject: str) -> str:
+    return next(line for line in _lines(done) if line.split()[1] == f"{subject}:")
+
+
+@pytest.fixture
+def closed_port() -> Iterator[int]:
+    """A port on which nobody answers, and which nobody else can take meanwhile."""
+    with closing(socket.socket()) as bound:
+        bound.bind(("127.0.0.1", 0))
+        yield bound.getsockname()[1]
+
+
+def test_a_kafka_source_is_asked_for_its_topics(bench: Bench, kafka: Broker, tmp_path: Path) -> None:
+    """Topics, also that of dead letters, are shown with their partitions; one that is missing by its key: 1."""
+    for topic, partitions in (("check-one", 1), ("check-three", 3), ("check-dead", 1)):
+        kafka.create_topic(topic, partitions)
+
+    def checked(letters: dict[str, object], *topics: str) -> tuple[int, str, str]:
+        source = {"servers": [kafka.bootstrap], "topics": list(topics)}
+        config = bench.run_config(
+            tmp_path / "run.yaml", tmp_path, source__file=None, source__kafka=source, dead_letters=letters
+        )
+        done = leadline("check", config)
+        return done.code, _finding(done, "source"), _finding(done, "dead_letters")
+
+    assert checked({"topic": "check-dead"}, "check-one", "check-three") == (
+        0,
+        "ok source: check-one: 1 partition, check-three: 3 partitions",
+        "ok dead_letters: check-dead: 1 partition",
+    )
+    nobody = "no such topic, or this user may not see it"
+    elsewhere = {"topic": "check-no-letters", "connection": {"servers": [kafka.bootstrap]}}
+    assert checked(elsewhere, "check-one", "check-none") == (
+        1,
+        f"FAIL source: source.kafka.topics: check-none: {nobody}",
+        f"FAIL dead_letters: dead_letters.topic: check-no-letters: {nobody}",
+    )
+
+
+def test_a_kafka_source_without_a_broker(bench: Bench, closed_port: int, tmp_path: Path) -> None:
+    """It fails within seconds, and says what to look at."""
+    source = {"servers": [f"127.0.0.1:{closed_port}"], "topics": ["traffic"]}
+    config = bench.run_config(tmp_path / "run.yaml", tmp_path, source__file=None, source__kafka=source)
+    began = time.monotonic()
+    done = leadline("check", config)
+    assert time.monotonic() - began < 30
+    assert done.code == 1
+    assert _finding(done, "source") == (
+        f"FAIL source: source.kafka: 127.0.0.1:{closed_port}: "
+        "no broker let us in: check `servers`, `tls` and `sasl` (KafkaTimeoutError)"
+    )
+
+
+def test_an_http_source_on_a_taken_port(bench: Bench, tmp_path: Path) -> None:
+    """The port is tried, and who has it is to be found: 1."""
+    with closing(socket.create_server(("127.0.0.1", 0))) as taken:
+        port = taken.getsockname()[1]
+        config = bench.run_config(tmp_path / "run.yaml", tmp_path, source__file=None, source__http={"port": port})
+        done = leadline("check", config)
+    assert done.code == 1
+    assert _finding(done, "source") == (
+        f"FAIL source: cannot serve the HTTP intake on 127.0.0.1:{port}: the port is already in use"
+    )
+
+
+@pytest.mark.parametrize("kind", ["kafka", "http", "file"])
+def test_a_wrong_mapping(bench: Bench, events: Path, closed_port: int, kind: str, tmp_path: Path) -> None:
+    """A path that is none names its field before anything is connected, whatever the source."""
+    source: dict[str, object] = {
+        "kafka": {"servers": [f"127.0.0.1:{closed_port}"], "topics": ["traffic"]},
+        "http": {"port": 0},
+        "file": {"path": str(events)},
+    }[kind]
+    source |= {"format": "mapping", "mapping": {"text": "inputs[*].text"}}
+    config = bench.run_config(tmp_path / "run.yaml", events, **{"source__file": None, f"source__{kind}": source})
+    done = leadline("check", config)
+    assert done.code == 1
+    assert _finding(done, "source").startswith("FAIL source: mapping.text: the path 'inputs[*].text' ")

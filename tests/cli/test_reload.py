@@ -7,16 +7,18 @@ import signal
 import socket
 import time
 import urllib.request
+from threading import Event
 from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
 from structlog.testing import capture_logs
 
+from agent.cli.outlets import Served
 from agent.cli.reload import Reloads
-from agent.config import RunConfig, load_config
+from agent.config import PrometheusConfig, RunConfig, load_config
 from agent.errors import ServiceError
-from agent.report import Upkeep
+from agent.report import Counts, Histogram, ModelInfo, Report, Upkeep
 from tests.cli.workbench import finished, records, start, stream
 
 if TYPE_CHECKING:
@@ -41,7 +43,8 @@ class Desk:
         self.write(RUN)
         self.applied: list[RunConfig] = []
         self.now = 1.0
-        self.reloads = Reloads(path, load_config(path, RunConfig), self.apply, lambda: self.now)
+        self.asked = Event()
+        self.reloads = Reloads(path, load_config(path, RunConfig), self.apply, self.asked, lambda: self.now)
 
     def write(self, content: dict[str, Any]) -> None:
         """Put another configuration into the file."""
@@ -75,7 +78,7 @@ def test_what_can_change_is_taken_up(desk: Desk) -> None:
     desk.write(
         RUN | {"windows": {"min_items": 7}, "estimate": {"every": "5s"}, "exporters": {"prometheus": {"port": 0}}}
     )
-    desk.reloads.ask()
+    desk.asked.set()
     desk.now = 2.0
     with capture_logs() as lines:
         desk.reloads.poll()
@@ -104,7 +107,7 @@ def test_what_can_change_is_taken_up(desk: Desk) -> None:
 def test_what_cannot_be_used_changes_nothing(desk: Desk, change: dict[str, Any], problem: str) -> None:
     """A file that is wrong, or wants what needs a restart, leaves every old value in force, and says why."""
     desk.write(RUN | change)
-    desk.reloads.ask()
+    desk.asked.set()
     desk.now = 2.0
     with capture_logs() as lines:
         desk.reloads.poll()
@@ -116,7 +119,7 @@ def test_a_good_file_mends_a_bad_one(desk: Desk) -> None:
     """After a failed reload the next good one counts."""
     for content in ({}, RUN | {"windows": {"min_items": 7}}):
         desk.write(content)
-        desk.reloads.ask()
+        desk.asked.set()
         desk.reloads.poll()
     assert (len(desk.applied), desk.told()[0]) == (1, True)
 
@@ -130,7 +133,7 @@ def test_what_cannot_be_applied_is_not_in_force(desk: Desk, monkeypatch: pytest.
     monkeypatch.setattr(desk.reloads, "_apply", refuse)
     desk.write(RUN | {"exporters": {"prometheus": {"port": 1}}})
     for _ in range(2):
-        desk.reloads.ask()
+        desk.asked.set()
         desk.reloads.poll()
         assert desk.told() == (False, 1.0)
 
@@ -185,3 +188,31 @@ def test_a_running_agent_takes_a_new_configuration_up(bench: Bench, tmp_path: Pa
     finally:
         process.kill()
     assert done.code == 0, done.err
+
+
+def test_the_pages_move_to_another_address_of_their_port() -> None:
+    """With the port the same, the old address is let go first; if the new one cannot be had, the pages stay."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+    report = Report(
+        time=1.0,
+        version="0",
+        info=ModelInfo("m", "r", "e", "p"),
+        counts=Counts(),
+        heartbeat=time.time(),
+        ready=True,
+        windows=(),
+        item_p_values={},
+        encode_seconds=Histogram.empty((1.0,)),
+        score_seconds=Histogram.empty((1.0,)),
+        batch_records=Histogram.empty((1.0,)),
+    )
+    with Served(lambda: report, PrometheusConfig(port=port)) as served:
+        served.move(PrometheusConfig(host="127.0.0.2", port=port))
+        assert scraped(f"{served.url}/metrics")["leadline_ready"] == 1
+        with pytest.raises(ServiceError):
+            served.move(PrometheusConfig(host="192.0.2.1", port=port))
+        assert served.url == f"http://127.0.0.2:{port}"
+        assert scraped(f"{served.url}/metrics")["leadline_ready"] == 1
+        served.move(PrometheusConfig(port=0))
+        assert scraped(f"{served.url}/metrics")["leadline_ready"] == 1

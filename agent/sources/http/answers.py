@@ -77,7 +77,7 @@ class Event(StrEnum):
 
 
 class Tally:
-    """Counts answers by status and events by name, every one of them from the start. Written by one thread."""
+    """Counts answers by status and events by name, every one from the start. Each is written by one thread."""
 
     def __init__(self) -> None:
         self._responses = Counter({str(status): 0 for status in STATUSES})

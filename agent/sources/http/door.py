@@ -140,8 +140,10 @@ class Door:
         body, headers = b"".join(content), incoming.kept_headers
         if not body and not any(name.startswith("ce-") for name, _ in headers):
             raise RefusedError(answers.EMPTY)
-        weight = space.hand_over(OVERHEAD + len(body))
-        self.inbox.put(Delivery(body, incoming.path, headers, self.epoch(), weight))
+        weight = OVERHEAD + len(body)
+        if not self.inbox.put(Delivery(body, incoming.path, headers, self.epoch(), weight)):
+            raise RefusedError(answers.STOPPING)
+        space.hand_over(weight)
         if self.forwarder is not None and incoming.path == EVENTS:
             encoding = incoming.headers.getlist("content-encoding")
             packed = tuple(("content-encoding", each.encode("latin-1")) for each in encoding)

@@ -37,6 +37,7 @@ PAUSE = 0.2
 AGAIN = frozenset({408, 429, 500, 502, 503, 504})
 # The most of an answer that is read, to use the connection again; a longer one costs the connection.
 LONGEST_ANSWER = 1 << 16
+EXPECTED = "expected http(s)://host[:port]/path"
 # How long a stop waits for what is queued (seconds).
 LAST_CALL = 2.0
 # How long threads are waited for then; one that is still connecting ends by itself.
@@ -62,12 +63,11 @@ class Sink:
         try:
             parts = urlsplit(url)
             port = parts.port
-        except ValueError as error:
-            raise UsageError(f"source.http.forward.url: {error}") from error
+        except ValueError:
+            # Its words would show what stands where a password may.
+            raise UsageError(f"source.http.forward.url: {EXPECTED}; the port is at most 65535") from None
         if not parts.hostname or parts.username is not None or parts.fragment:
-            raise UsageError(
-                "source.http.forward.url: expected http(s)://host[:port]/path, without user or fragment"
-            )
+            raise UsageError(f"source.http.forward.url: {EXPECTED}, without user or fragment")
         target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
         if any(not "!" <= letter <= "~" for letter in target):
             raise UsageError("source.http.forward.url: the path has letters that must be percent-encoded")

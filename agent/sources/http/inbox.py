@@ -29,11 +29,12 @@ class Delivery:
 
 
 class Inbox:
-    """First in, first out. Filled by the server's thread, emptied by the loop's."""
+    """First in, first out, until it is shut. Filled by the server's thread, emptied by the loop's."""
 
     def __init__(self, most: int) -> None:
         self._most = most
         self._held = 0
+        self._shut = False
         self._lock = Lock()
         self._waiting: SimpleQueue[Delivery] = SimpleQueue()
 
@@ -60,9 +61,12 @@ class Inbox:
         with self._lock:
             self._held -= size
 
-    def put(self, delivery: Delivery) -> None:
-        """Add a delivery; its weight has been reserved."""
-        self._waiting.put(delivery)
+    def put(self, delivery: Delivery) -> bool:
+        """Add a delivery, whose weight has been reserved; whether it is not too late for that."""
+        with self._lock:
+            if not self._shut:
+                self._waiting.put(delivery)
+            return not self._shut
 
     def take(self, patience: float) -> Delivery | None:
         """The oldest, which still has its weight until that is released; None if none comes within so long."""
@@ -70,6 +74,14 @@ class Inbox:
             return self._waiting.get(timeout=patience) if patience > 0 else self._waiting.get_nowait()
         except Empty:
             return None
+
+    def shut(self) -> list[Delivery]:
+        """Take nothing more in, and let go of what waits; what that was."""
+        with self._lock:
+            self._shut = True
+        left = list(iter(lambda: self.take(0.0), None))
+        self.release(sum(delivery.weight for delivery in left))
+        return left
 
 
 class Space:
@@ -91,8 +103,7 @@ class Space:
         self._inbox.release(self.size)
         self.size = 0
 
-    def hand_over(self, keep: int) -> int:
-        """Leave `keep` of it to a delivery and give the rest back; what was left."""
+    def hand_over(self, keep: int) -> None:
+        """Leave `keep` of it to a delivery and give the rest back."""
         self._inbox.release(self.size - keep)
         self.size = 0
-        return keep

@@ -1,7 +1,8 @@
 """Records that are posted to the agent: CloudEvents, or bare bodies of the configured format.
 
 Delivery: a sender is answered 200 once its request is in memory, and HTTP cannot be read twice. What waits there
-is read out before the agent stops; what a crash held there is lost.
+is read out before the agent stops, for at most `drain`; what is left then is lost, counted and logged. What a
+crash held there is lost.
 
 Answers, each counted:
 
@@ -35,6 +36,7 @@ from agent.sources.http.protocol import MOST_HEADERS, Guarded, Rules
 from agent.sources.http.reach import WHAT, exposed
 from agent.sources.http.split import messages
 from agent.sources.http.tls import renewing
+from agent.sources.portion import BATCH_BYTES, Portion
 
 if TYPE_CHECKING:
     import asyncio
@@ -49,14 +51,17 @@ if TYPE_CHECKING:
 
 # How long a read waits for the first message (seconds).
 PATIENCE = 0.2
-# How long what is queued may still be read once the agent is told to stop (seconds).
-LAST_CALL = 5.0
 # Longer than Go's client keeps an idle connection: whoever closes first, the sender must not lose an event by it.
 KEEP_ALIVE = 100
 # Connections beyond four for each request at once: senders keep idle ones.
 SPARE = 64
-# The most bytes of one batch, and one message more: decoded, they take several times as much.
-BATCH_BYTES = 1 << 22
+
+# What to do about requests that were lost.
+TOO_LATE = (
+    "raise source.http.drain, and terminationGracePeriodSeconds above it; or encode faster; or use Kafka, which "
+    "can be read again"
+)
+CUT_OFF = "see why the agent ended; Kafka can be read again"
 
 
 class MakesBatches(Protocol):
@@ -76,7 +81,7 @@ class Timing:
 
 
 class HttpSource:
-    """Takes in requests from `seek` on, and reads batches of at most `size` messages.
+    """Takes in requests from `seek` on, and reads batches of about `size` records, of at most as many messages.
 
     The port is taken at once: ServiceError if it cannot be had, UsageError if a file is wrong.
     """
@@ -86,7 +91,7 @@ class HttpSource:
     ) -> None:
         self._config = config
         self._intake = intake
-        self._size = size
+        self._portion = Portion(size)
         self._timing = timing or Timing()
         self._tally = Tally()
 
@@ -135,13 +140,15 @@ class HttpSource:
         """The next messages, decoded; an empty batch if none came in time."""
         taken: list[Message] = []
         size = 0
-        while len(taken) < self._size and size < BATCH_BYTES:
+        while len(taken) < self._portion.messages and size < BATCH_BYTES:
             message = self._next(0.0 if taken else PATIENCE)
             if message is None:
                 break
             taken.append(message)
             size += len(message.body or b"")
-        return self._intake.batch(taken, {})
+        batch = self._intake.batch(taken, {})
+        self._portion.learn(len(taken), batch)
+        return batch
 
     def commit(self, positions: Mapping[str, int]) -> bool:
         """Senders have been answered: nobody waits for this."""
@@ -149,13 +156,17 @@ class HttpSource:
         return True
 
     def drain(self) -> bool:
-        """Take nothing more in; whether something is left to read that would be lost. False after 5 seconds."""
+        """Take nothing more in; whether something is left to read that would be lost.
+
+        After `drain` it is lost: counted and logged, once, before the answer is False.
+        """
         now = self._timing.monotonic()
         if self._deadline is None:
-            self._deadline = now + LAST_CALL
+            self._deadline = now + self._config.drain
             self._door.stop()
             self._listener.finish()
         if now > self._deadline:
+            self._lose(f"source.http.drain ({self._config.drain:g} s) was over", TOO_LATE)
             return False
         return self._listener.serving or not self._inbox.empty or self._open is not None
 
@@ -170,12 +181,10 @@ class HttpSource:
         )
 
     def close(self) -> None:
-        """Let go of the port and the threads, within seconds. Requests that were not read are counted as lost."""
+        """Let go of the port and the threads, within seconds. What the loop has left, as in a crash, is lost."""
         self.drain()
         self._listener.close()
-        while self._open is not None or self._open_next(0.0):
-            self._tally.saw(Event.LOST_AT_STOP)
-            self._let_go()
+        self._lose("the agent ended", CUT_OFF)
         if self._forwarder is not None:
             self._forwarder.close()
 
@@ -201,6 +210,22 @@ class HttpSource:
         if self._open is not None:
             self._inbox.release(self._open.weight)
             self._open, self._rest = None, iter(())
+
+    def _lose(self, since: str, advice: str) -> None:
+        """Shut the inbox; count and log the requests in it, with the one that is not read to its end."""
+        lost = self._inbox.shut()
+        if self._open is not None and next(self._rest, None) is not None:
+            lost.append(self._open)
+        self._let_go()
+        if lost:
+            self._tally.saw(Event.LOST_AT_STOP, len(lost))
+            structlog.get_logger().error(
+                "lost_at_stop",
+                requests=len(lost),
+                bytes=sum(len(delivery.body) for delivery in lost),
+                problem=f"answered 200, but not scored to the end before {since}",
+                advice=advice,
+            )
 
     def _served(self) -> Config:
         rules = Rules(SPARE + 4 * self._config.concurrency, self._config.timeout, self._tally)

@@ -16,6 +16,7 @@ from agent.report import SourceStatus
 from agent.sources.kafka.byte_queue import ByteQueue, Fetched
 from agent.sources.kafka.holding import Holding, Spot
 from agent.sources.kafka.placing import ASSIGNED, COMMIT_FAILED, EVENTS, LOST, REVOKED
+from agent.sources.portion import BATCH_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -76,8 +77,13 @@ class Desk:
                 holding.unplace()
 
     def take(self, most: int, wait: float) -> Taken:
-        """What there is, after at most `wait` seconds. The ServiceError with which reading failed, if it did."""
+        """What there is, after at most `wait` seconds. The ServiceError with which reading failed, if it did.
+
+        The oldest is taken first, and of which partition it is, shows once each has something to show. So with
+        messages of some, the missing ones are waited for, but only once until they have something again.
+        """
         with self._changed:
+            ready = bool(len(self._queue))
             self._changed.wait_for(self._something, wait)
             if self._failure:
                 raise self._failure
@@ -85,7 +91,9 @@ class Desk:
                 return Taken(lost=True)
             if self._unsettled():
                 return Taken(settle=True)
-            fetched = self._queue.take(most)
+            if ready:  # a whole `wait` long
+                self._wait_no_more()
+            fetched = [] if self._missing() else self._queue.take(most, BATCH_BYTES)
             for one in fetched:
                 one.holding.position = one.following
             # Where we began is told too: a record that comes after a crash would else be skipped by `latest`.
@@ -96,7 +104,16 @@ class Desk:
             return Taken([one.message for one in fetched], positions)
 
     def _something(self) -> bool:
-        return bool(self._over() or self._lost or self._unsettled() or len(self._queue))
+        if self._over() or self._lost or self._unsettled():
+            return True
+        return len(self._queue) > 0 and not self._missing()
+
+    def _missing(self) -> list[Holding]:
+        return [held for held in self._placed() if held.missing]
+
+    def _wait_no_more(self) -> None:
+        for holding in self._missing():
+            holding.awaited = True
 
     def _over(self) -> bool:
         return self.closing or self._failure is not None
@@ -171,11 +188,20 @@ class Desk:
 
     @property
     def paused(self) -> bool:
-        """Whether nothing more should be read for now."""
+        """Whether nothing more should be read for now, but of partitions that have nothing in the queue."""
         return self._queue.full or self._shut()
 
     def _shut(self) -> bool:
         return bool(self.stopped) or self._draining or self.closing
+
+    def wanted(self) -> set[Spot]:
+        """The partitions of which more should be read now.
+
+        With a full queue just those that have nothing in it: the others would be handed out far ahead of them.
+        """
+        with self._changed:
+            full, placed = self._queue.full, [] if self._shut() else self._placed()
+            return {held.spot for held in placed if not (held.gone or (full and held.queued))}
 
     @property
     def assigned(self) -> bool:
@@ -227,6 +253,7 @@ class Desk:
             if holding is None or holding.place is None or self._shut():
                 return
             holding.reached = following[-1]
+            holding.awaited = False
             self._queue.put(map(Fetched, [holding] * len(messages), following, messages))
             self._changed.notify_all()
 

@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import structlog
 from kafka import TopicPartition
-from kafka.errors import KafkaTimeoutError
+from kafka.errors import KafkaTimeoutError, UnknownTopicOrPartitionError
 
 from agent.sources.kafka.placing import Committed, Found, Partition, place
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from agent.sources.kafka.connection import Clients
     from agent.sources.kafka.desk import Desk
     from agent.sources.kafka.holding import Holding
@@ -48,14 +50,31 @@ class Finder:
             if self._desk.place(holding, partition, placement, seek):
                 self._tell(partition, placement, found)
 
-    def renew(self) -> None:
-        """Learn of the topics anew: one may have been deleted since. KafkaTimeoutError if it fails."""
+    def absent(self, topics: Iterable[str]) -> set[str] | None:
+        """Those that the cluster does not have; None if it does not say. KafkaTimeoutError without any answer."""
+        told = not self._lacking(topics) or self.renew()
+        return self._lacking(topics) if told else None
+
+    def _lacking(self, topics: Iterable[str]) -> set[str]:
+        cluster = self._clients.cluster
+        # One that we may not see ends the reading; kafka-python raises it.
+        return {topic for topic in topics if cluster.partitions_for_topic(topic) is None} - set(
+            cluster.unauthorized_topics
+        )
+
+    def renew(self) -> bool:
+        """Learn of the topics anew: one may have been deleted since. Whether the cluster has told.
+
+        KafkaTimeoutError if there is no answer in time.
+        """
         answer = self._clients.cluster.request_update()
         until = time.monotonic() + self._ask
         while not answer.is_done:
             if time.monotonic() > until or self._desk.closing:
                 raise KafkaTimeoutError("no answer about topics")
             time.sleep(GLANCE)
+        # With a single topic, that there is none counts as a failure.
+        return answer.exception is None or isinstance(answer.exception, UnknownTopicOrPartitionError)
 
     def _ask_for(self, holdings: list[Holding]) -> list[tuple[Holding, Found]]:
         spots = [TopicPartition(*held.spot) for held in holdings]

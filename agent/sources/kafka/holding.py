@@ -17,7 +17,8 @@ class Holding:
     """`place` is None until we know where to read it; `gone` says that it can be read no more where we were.
 
     `position` is what the loop takes next, once it was `told` where we began; `reached` is what we read next.
-    `end` is that of the log, `committed` what the broker holds of our own state, `queued` how many are queued.
+    `end` is that of the log, `committed` what the broker holds of our own state, `queued` how many are queued, and
+    `awaited` whether the loop has waited for the next one in vain.
     """
 
     spot: Spot
@@ -29,12 +30,14 @@ class Holding:
     end: int = 0
     committed: int | None = None
     queued: int = 0
+    awaited: bool = False
 
     def begin(self, place: Partition, offset: int, end: int, committed: int | None) -> None:
         """Read from `offset` on; the loop has yet to be told."""
         self.place, self.gone, self.told = place, False, False
         self.position = self.reached = offset
         self.end, self.committed = end, committed
+        self.awaited = False
 
     def unplace(self) -> None:
         """Forget where to read."""
@@ -54,6 +57,11 @@ class Holding:
     def unread(self) -> int:
         """How many offsets of the log we have not yet read."""
         return max(0, self.end - self.reached)
+
+    @property
+    def missing(self) -> bool:
+        """Whether it has something to read that was not read yet, while others may have theirs ready."""
+        return not (self.queued or self.awaited or self.gone) and self.place is not None and self.unread > 0
 
     def lag(self, *, dropped: bool) -> int:
         """How many the loop has not taken. `dropped` says that what was read and not taken was thrown away."""

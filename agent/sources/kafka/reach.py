@@ -8,7 +8,7 @@ from kafka import KafkaAdminClient
 from kafka.errors import KafkaError, NoError, UnknownTopicOrPartitionError, for_code
 
 from agent.errors import ServiceError, UsageError
-from agent.sources.kafka.client_logs import route_client_logs
+from agent.sources.kafka.client_logs import quiet
 from agent.sources.kafka.connection import Clients, client_arguments
 from agent.sources.kafka.trouble import trouble
 
@@ -30,23 +30,21 @@ def reach(connection: ConnectionConfig, topics: Sequence[str], where: str, patie
 
     UsageError for a topic that is not there, ServiceError if nobody tells.
     """
-    route_client_logs()
     connection_key, topics_key = KEYS[where]
     clients = Clients()
     wait = int(patience * 1000)
-    try:
-        admin = KafkaAdminClient(
-            **client_arguments(connection, connection_key),
-            kafka_client=clients,
-            request_timeout_ms=wait,
-            bootstrap_timeout_ms=wait,
-        )
-        with admin:
-            found = admin.describe_topics(list(topics))
-    except KafkaError as error:
-        raise ServiceError(f"{where}: {', '.join(connection.servers)}: {trouble(error)}") from error
-    finally:
-        clients.close()
+    arguments = client_arguments(connection, connection_key)
+    with quiet():
+        try:
+            admin = KafkaAdminClient(
+                **arguments, kafka_client=clients, request_timeout_ms=wait, bootstrap_timeout_ms=wait
+            )
+            with admin:
+                found = admin.describe_topics(list(topics))
+        except KafkaError as error:
+            raise ServiceError(f"{where}: {', '.join(connection.servers)}: {trouble(error)}") from error
+        finally:
+            clients.close()
     for topic in found:
         _check(f"{topics_key}: {topic['name']}", for_code(topic["error_code"]))
     counts = {topic["name"]: len(topic["partitions"]) for topic in found}

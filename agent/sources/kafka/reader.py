@@ -23,6 +23,7 @@ from kafka.errors import (
 
 from agent.errors import ServiceError
 from agent.messages import Message
+from agent.sources.kafka.absent_topics import AbsentTopics
 from agent.sources.kafka.connection import Clients, client_arguments
 from agent.sources.kafka.finder import Finder
 from agent.sources.kafka.listener import Listener
@@ -34,10 +35,11 @@ from agent.sources.kafka.watchdog import Watchdog
 if TYPE_CHECKING:
     from agent.source_config import KafkaSourceConfig
     from agent.sources.kafka.desk import Commit, Desk
-    from agent.sources.kafka.holding import Holding, Spot
+    from agent.sources.kafka.holding import Holding
     from agent.sources.kafka.timing import Timing
 
-# What passes: the broker is away or busy, or the group is changing.
+# What passes: the broker is away or busy, cannot read its disk, or the group is changing. What cannot be parsed
+# of its answers raises nothing (`salvage`).
 PASSING = (
     CommitFailedError,
     CorruptRecordError,
@@ -61,7 +63,7 @@ class Reader:
         self._arguments = client_arguments(config)
         self._clients = Clients()
         self._thread = Thread(target=self._run, name="kafka-reader", daemon=True)
-        self._paused: set[Spot] = set()
+        self._topics = AbsentTopics()
         self._next_look = float("-inf")
         self._away = False
         self.watchdog = Watchdog(config.stuck)
@@ -175,7 +177,7 @@ class Reader:
         """Have just those partitions fetched that should be: kafka-python forgets it with every rebalance."""
         placed = self._desk.placed()
         self._desk.gone(held.spot for held in placed if not self._same_topic(held, missing=True))
-        wanted = set() if self._desk.paused else {held.spot for held in placed if not held.gone}
+        wanted = self._desk.wanted()
         paused = consumer.paused()
         for spot in consumer.assignment():
             reading = (spot.topic, spot.partition) in wanted
@@ -185,6 +187,7 @@ class Reader:
     def _read(self, consumer: Any) -> None:  # noqa: ANN401
         # What a group answers between two polls is asked again: while it has given us nothing, poll longer.
         wait = self._timing.poll if self._desk.assigned else self._timing.join
+        _make_room(consumer)
         polled = consumer.poll(timeout_ms=int(wait * 1000))
         arrival = self._timing.epoch()
         for spot, records in polled.items():
@@ -206,6 +209,8 @@ class Reader:
             self.watchdog.rest()  # the broker is away: a restart would not bring it back
             raise
         self._reachable()
+        if (absent := self._finder.absent(self._config.topics)) is not None:
+            self._topics.tell(absent)
         reached = {spot: consumer.position(spot, timeout_ms=self._timing.ask * 1000) for spot in ends}
 
         def seen(holding: Holding) -> tuple[int, int] | None:
@@ -235,6 +240,17 @@ class Reader:
         self._away = False
 
 
+def _make_room(consumer: Any) -> None:  # noqa: ANN401
+    """Have kafka-python take up what it put aside of a partition while that was paused.
+
+    Version 3.0.12 does so only where nothing is at hand, but keeps there what it has read to its end: unless that
+    partition is paused too, the other one is never read again.
+    """
+    fetcher = consumer._fetcher  # noqa: SLF001 - there is no other way
+    if not fetcher._next_partition_records:  # noqa: SLF001
+        fetcher._next_partition_records = None  # noqa: SLF001
+
+
 def _tell_unreadable(spot: Any, offsets: list[int]) -> None:  # noqa: ANN401
     if offsets:
         structlog.get_logger().warning(
@@ -258,6 +274,7 @@ def _message(record: Any, arrival: float) -> Message:  # noqa: ANN401 - kafka-py
         headers=tuple([(name, value or b"") for name, value in record.headers]),
         key=record.key,
         unreadable=unreadable,
+        stamp=max(0, record.timestamp) / 1000,
     )
 
 

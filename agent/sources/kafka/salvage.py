@@ -165,8 +165,11 @@ class Batch:
         return _records(self._batch) if self._batch.magic == BATCHED else _old_records(self._batch)
 
     def __next__(self) -> Any:  # noqa: ANN401
-        """Of a marker, which says how a transaction ended."""
-        return next(self._batch, None)
+        """Of a marker, which says how a transaction ended; None if it does not."""
+        try:
+            return next(self._batch)
+        except Exception:  # noqa: BLE001
+            return None
 
     def validate_crc(self) -> bool:
         """It has been checked."""

@@ -16,6 +16,7 @@ from agent.sources.kafka.client_logs import route_client_logs
 from agent.sources.kafka.desk import Desk
 from agent.sources.kafka.reader import Reader
 from agent.sources.kafka.timing import Timing
+from agent.sources.portion import Portion
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -33,17 +34,18 @@ class Opener(Protocol):
 
 
 class KafkaSource:
-    """Reads batches of at most `size` messages. `owner` is the id of the state that the positions are kept in.
+    """Reads batches of about `size` records, of at most as many messages.
 
-    UsageError for a secret or a certificate that cannot be read. Nothing is connected before the first `seek`.
+    `owner` is the id of the state that the positions are kept in. UsageError for a secret or a certificate that
+    cannot be read. Nothing is connected before the first `seek`.
     """
 
     def __init__(
         self, config: KafkaSourceConfig, intake: Opener, size: int, owner: str, timing: Timing | None = None
     ) -> None:
-        route_client_logs()
+        route_client_logs((*config.topics, config.group))
         self._intake = intake
-        self._size = size
+        self._portion = Portion(size)
         self._timing = timing or Timing()
         self._breaker = Breaker(config.breaker) if config.breaker else None
         self._desk = Desk(config.queue_bytes)
@@ -56,15 +58,16 @@ class KafkaSource:
 
     def read(self) -> Batch:
         """The next records. ServiceError once the source is broken for good."""
-        taken = self._desk.take(self._size, self._timing.read)
+        taken = self._desk.take(self._portion.messages, self._timing.read)
         if taken.lost or taken.settle:
             return Batch(settle=taken.settle, lost=taken.lost)
         batch = self._intake.batch(taken.messages, taken.positions)
+        self._portion.learn(len(taken.messages), batch)
         if self._breaker and (tripped := self._breaker.observe(batch)):
             self._desk.stop("schema_change")
             structlog.get_logger().error(
                 "too_many_unusable_records",
-                of=tripped.received,
+                of=tripped.settled,
                 unusable=tripped.unusable,
                 reasons=tripped.reasons,
                 first=tripped.first,
