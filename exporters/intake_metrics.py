@@ -55,8 +55,8 @@ INTAKE: tuple[Metric, ...] = (
         "What happened to the source itself. Of Kafka: partitions assigned, revoked and lost; out_of_range, "
         "topic_recreated and overlap, where records may have been skipped or read twice; commit_failed, which the "
         "next one makes good. Of the HTTP intake: senders that went away or were refused; lost_at_stop, requests "
-        "answered 200 that `drain` was too short for; token_unreadable. A few partitions moving is normal; moving all the time, members keep falling out of "
-        "the group.",
+        "answered 200 that `drain` was too short for; token_unreadable. A few partitions moving is normal; moving "
+        "all the time, members keep falling out of the group.",
     ),
     Scalar(
         "leadline_kafka_consumer_lag_records",

@@ -36,7 +36,7 @@ def _refused(done: Outcome, *complaints: object) -> None:
         ({"model__outputs": "heads"}, "model.outputs: Input should be 'head', 'table' or 'onnx' (found: 'heads')"),
         ({"detectors__bank": 0}, "detectors.bank: Input should be greater than or equal to 1 (found: 0)"),
         ({"model__name": "two words"}, "model.name: String should match pattern "),
-        ({"model__labels": ["one"]}, "model.labels: Tuple should have at least 2 items after validation, not 1"),
+        ({"model__labels": ["one"]}, "model.labels: expected at least 2, found 1"),
         ({"model__labels": ["one", "one"]}, "model: labels must all be different "),
         ({"model__outputs": "onnx"}, "model: `path` goes with `outputs: onnx`, and only with it "),
         (

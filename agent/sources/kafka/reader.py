@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from threading import Thread
+from traceback import extract_tb
 from typing import TYPE_CHECKING, Any
 
 import structlog
@@ -93,7 +94,11 @@ class Reader:
                 consumer.close(autocommit=False, timeout_ms=self._timing.leave * 1000)
         except Exception as error:  # noqa: BLE001 - the thread's own top
             if not self._desk.closing:
-                structlog.get_logger().error("kafka_reading_failed", error=type(error).__name__)
+                # Where it came from, but not what it says: that may be a part of a message.
+                places = [f"{place.name}:{place.lineno}" for place in extract_tb(error.__traceback__)]
+                structlog.get_logger().error(
+                    "kafka_reading_failed", error=type(error).__name__, at=" ".join(places[-3:])
+                )
                 self._desk.fail(_service_error(error))
         finally:
             self._clients.close()
