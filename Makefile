@@ -1,14 +1,14 @@
 # Everything lives in .venv (with RUNTIME=gpu, in .venv-gpu); uv makes it where uv is installed, plain Python and pip where it is not.
 PYTHON ?= python3
 RUNTIME ?= cpu
-# How long `make soak` takes.
+# How long `make soak` takes, and `make fuzz` with each parser.
 MINUTES ?= 60
 # onnxruntime and onnxruntime-gpu must not be installed together: each runtime has an environment of its own.
 VENV := .venv$(patsubst %,-%,$(filter-out cpu,$(RUNTIME)))
 BIN := $(VENV)/bin
 UV := $(shell command -v uv 2>/dev/null)
 
-.PHONY: demo test lint bench soak kafka rivals lock latest metrics clean
+.PHONY: demo test lint bench soak fuzz kafka rivals lock latest metrics clean
 
 demo: $(VENV)/$(RUNTIME).stamp ## run the whole path on real text, about two minutes
 	$(BIN)/leadline demo
@@ -22,7 +22,7 @@ lint: $(VENV)/dev.stamp ## style, types and the direction of imports
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-bench: $(VENV)/$(RUNTIME).stamp ## the benchmarks behind the figures in docs/benchmarks/
+bench: $(VENV)/$(RUNTIME).stamp $(VENV)/test.stamp ## the benchmarks behind the figures in docs/benchmarks/
 	$(BIN)/python benchmarks/speed.py
 	$(BIN)/python benchmarks/knn.py
 	$(BIN)/python benchmarks/ood.py
@@ -33,6 +33,9 @@ bench: $(VENV)/$(RUNTIME).stamp ## the benchmarks behind the figures in docs/ben
 soak: $(VENV)/test.stamp ## the reliability suite for about MINUTES minutes, with a report at the end (docs/RELIABILITY.md)
 	LEADLINE_SOAK=$(MINUTES) LEADLINE_REQUIRE_SERVICES=1 $(BIN)/python -m pytest tests/reliability
 
+fuzz: $(VENV)/test.stamp ## every parser of payloads for about MINUTES minutes each
+	LEADLINE_FUZZ_SECONDS=$$(( $(MINUTES) * 60 )) $(BIN)/python -m pytest tests/agent/payloads/test_fuzz.py
+
 kafka: $(VENV)/test.stamp ## a Kafka broker on localhost:9092 with the topic TOPIC, until Ctrl-C (needs Java 17 and Maven)
 	@$(BIN)/python -m deploy.kafka_here $(TOPIC)
 
@@ -41,6 +44,7 @@ rivals: ## speed beside sentence-transformers and pytorch-ood, which bring torch
 	.venv-rivals/bin/pip install --quiet --require-hashes --requirement requirements/bench.txt
 	.venv-rivals/bin/pip install --quiet --no-deps --no-build-isolation --editable .
 	.venv-rivals/bin/python benchmarks/speed.py --rivals
+	.venv-rivals/bin/python benchmarks/events.py
 
 metrics: $(VENV)/$(RUNTIME).stamp ## regenerate docs/METRICS.md
 	$(BIN)/python -m exporters.metrics > docs/METRICS.md

@@ -34,9 +34,9 @@ from detectors.knn import KNN
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from agent.batch import Batch
     from agent.demo_texts import DemoTables
     from agent.encoder import Encoder
+    from agent.records import Record
     from agent.reference import Reference
     from agent.scorer import Scored
 
@@ -228,20 +228,25 @@ def everything_else(config: Path, records: int) -> float:
 def _without_scoring(config: Path, records: int) -> float:
     checked = load_config(config, RunConfig)
     if checked.state:
-        checked.state.path.unlink(missing_ok=True)
+        for old in checked.state.path.parent.glob(f"{checked.state.path.name}*"):
+            old.unlink()
     stop = Event()
     agent = assemble(checked, stop)
     ready: dict[int, Scored] = {}
+    seen = 0
 
-    def score(batch: Batch) -> Scored:
-        size = len(batch.records)
+    def score(batch: Sequence[Record]) -> Scored:
+        nonlocal seen
+        size = len(batch)
+        seen += size
         if size not in ready:
             ready[size] = agent.score(batch)
-        if batch.positions["file"] >= records:
+        if seen >= records:
             stop.set()
         return ready[size]
 
-    score(agent.source.read())
+    score(agent.source.read().records)
+    seen = 0
     started = time.thread_time()
     replace(agent, score=score).run(Listeners(publish=lambda _: None, closed=lambda _: None), stop)
     return 1e6 * (time.thread_time() - started) / records

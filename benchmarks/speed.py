@@ -286,7 +286,7 @@ its own metrics: {tenants} tenants as slices, one record every {spacing} s of ev
 
 ALONE = """\
 Everything that is neither encoding nor scoring, measured alone: the same loop with ready-made scores. It grows
-with the slices, because each slice of a batch makes a pane of its own.
+little with the slices: records are folded into panes some thousands at a time.
 """
 
 
