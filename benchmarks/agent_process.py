@@ -26,6 +26,7 @@ from agent.bundle import save_reference
 from agent.config import FitConfig, ModelConfig, RunConfig, SourceTables, load_config
 from agent.demo_texts import LABELS
 from agent.fit import fit
+from agent.garbage import seldom_collected
 from agent.loop import Listeners
 from agent.reference import Calibrated
 from detectors.contract import Outputs, Source
@@ -247,6 +248,7 @@ def _without_scoring(config: Path, records: int) -> float:
 
     score(agent.source.read().records)
     seen = 0
-    started = time.thread_time()
-    replace(agent, score=score).run(Listeners(publish=lambda _: None, closed=lambda _: None), stop)
-    return 1e6 * (time.thread_time() - started) / records
+    with seldom_collected():  # as `leadline run` does
+        started = time.thread_time()
+        replace(agent, score=score).run(Listeners(publish=lambda _: None, closed=lambda _: None), stop)
+        return 1e6 * (time.thread_time() - started) / records

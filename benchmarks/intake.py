@@ -1,6 +1,6 @@
 """What it costs to take records in: everything but encoding and scoring, from Kafka and over HTTP.
 
-    python benchmarks/intake.py --write             about six minutes on two quiet cores
+    python benchmarks/intake.py --write             about twenty minutes on two quiet cores
     python benchmarks/intake.py --part kafka        one table only: kafka, http, decoding or memory
     python benchmarks/intake.py --part memory --records 200000
 
