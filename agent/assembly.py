@@ -116,8 +116,7 @@ def assemble(
     memory = memory_of(config)
     state = _state(config, reference, inference.encoder.provider, memory)
     checkpoints = open_checkpoints(config, reference, clocks)
-    if isinstance(checkpoints, Checkpoints):
-        checkpoints.restore(state)
+    checkpoints.restore(state)
     intake = intake_of(config, reference, memory)
     scorer = Scorer(reference, inference)
 

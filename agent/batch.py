@@ -40,10 +40,14 @@ class Batch:
     lost: bool = False
 
     @property
+    def dead(self) -> int:
+        """Every record in the letters."""
+        return sum(letter.items for letter in self.letters)
+
+    @property
     def settled(self) -> int:
         """Every record of which it is now known whether it is usable, however long ago it was received."""
-        dead = sum(letter.items for letter in self.letters)
-        return len(self.records) + sum(self.rejected.values()) + dead
+        return len(self.records) + sum(self.rejected.values()) + self.dead
 
     @property
     def received(self) -> int:
@@ -56,5 +60,4 @@ class Batch:
     @property
     def unusable(self) -> int:
         """How many records could not be used for what they are, not for when or how often they came."""
-        dead = sum(letter.items for letter in self.letters)
-        return dead + sum(count for reason, count in self.rejected.items() if reason not in HARMLESS)
+        return self.dead + sum(count for reason, count in self.rejected.items() if reason not in HARMLESS)

@@ -21,9 +21,7 @@ from agent.report import Upkeep
 from agent.state_store.content import Content, write
 from agent.state_store.faults import RefusedError, UnusableError, judged
 from agent.state_store.files import facts_of, opened
-from agent.state_store.inspection import inspect
 from agent.state_store.kept import Changes
-from agent.state_store.pane_blobs import pack, unpack
 from agent.state_store.quarantine import Quarantine
 from agent.state_store.rows import Rows
 
@@ -32,8 +30,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from agent.state_store.kept import Kept
-
-__all__ = ["Checkpoints", "NoCheckpoints", "held_alone", "inspect", "pack", "unpack"]
 
 UNSAVED = (
     "records are scored as before, and the next save writes what this one could not; if the agent ends before one "

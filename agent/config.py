@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
 import yaml
 from pydantic import Field, ValidationError, model_validator
 
+from agent.alert_config import AlertsConfig, AnnotationConfig
 from agent.errors import UsageError
+from agent.exporter_config import ExportersConfig
 from agent.source_config import DeadLettersConfig, SourceConfig
 from agent.strict import Duration, Name, Strict
 
@@ -132,19 +134,6 @@ class StateConfig(Strict):
     every: Duration = 10.0
 
 
-class PrometheusConfig(Strict):
-    """The HTTP port of /metrics, /livez and /readyz. Port 0 takes any free one."""
-
-    host: str = "127.0.0.1"
-    port: int = Field(9108, ge=0, le=65535)
-
-
-class ExportersConfig(Strict):
-    """What leaves the agent."""
-
-    prometheus: PrometheusConfig = PrometheusConfig()
-
-
 class RunConfig(Strict):
     """`leadline run`: the agent."""
 
@@ -154,6 +143,8 @@ class RunConfig(Strict):
     dead_letters: DeadLettersConfig | None = None
     windows: WindowsConfig = WindowsConfig()
     estimate: EstimateConfig = EstimateConfig()
+    alerts: AlertsConfig = AlertsConfig()
+    annotation: AnnotationConfig | None = None
     slices: SlicesConfig = SlicesConfig()
     encoding: EncodingConfig = EncodingConfig()
     state: StateConfig | None = None

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
+from agent.interval import Interval
 from agent.methods import AGREEMENT, ENSEMBLE, methods_of
 from agent.observed import drawn, of_rows, of_sample, of_source
-from agent.report import DropEstimate, Interval
+from agent.report import DropEstimate
 from detectors.calibration import OOD_P_VALUE
 from detectors.comparison import Comparison
 from detectors.divergence import js_divergence

@@ -9,8 +9,8 @@ import numpy as np
 from agent.errors import UsageError
 from agent.evaluation_figures import calibrations, class_scores, densities, detector_scores, dissimilar_items
 from agent.evaluation_report import DepthPoint, DepthScores, Evaluation
+from agent.interval import Interval
 from agent.labelled import Labelled, true_classes
-from agent.report import Interval
 from agent.score_table import items_of
 from agent.target_score import cross_validated, target_score, why_no_target_score
 from detectors.contract import FitError

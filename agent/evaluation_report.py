@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from agent.report import DropEstimate, Interval
+    from agent.interval import Interval
+    from agent.report import DropEstimate
 
 
 @dataclass(frozen=True)

@@ -162,7 +162,7 @@ def _source_facts(source: Mapping[str, Split], depth: Calibrated, temperature: f
 def _stop_words() -> frozenset[str]:
     """English stop words; the vocabulary keeps them, so that the agent counts as the fit did."""
     # Imported here, because an agent that only runs would pay 90 MB and a second for it.
-    from sklearn.feature_extraction.text import (  # type: ignore[import-untyped] # noqa: PLC0415 - ships no types; see above
+    from sklearn.feature_extraction.text import (  # noqa: PLC0415 - see above
         ENGLISH_STOP_WORDS,
     )
 

@@ -34,7 +34,7 @@ def train_head(
 
 def _fitted(embedding: NDArray[np.floating], labels: NDArray[np.intp], strength: float) -> Head:
     # Imported here: the agent trains no head, and scikit-learn, which ships no types, would cost it 90 MB.
-    from sklearn.linear_model import LogisticRegression  # type: ignore[import-untyped] # noqa: PLC0415
+    from sklearn.linear_model import LogisticRegression  # noqa: PLC0415
 
     model = LogisticRegression(C=strength, max_iter=1000)
     model.fit(np.asarray(embedding, np.float64), labels)

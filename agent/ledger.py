@@ -68,7 +68,7 @@ class Ledger:
         self._received += batch.received
         self._scoring += len(batch.records)
         self._waiting += batch.waiting
-        self._undelivered += sum(letter.items for letter in batch.letters)
+        self._undelivered += batch.dead
         self._labels += len(batch.labels)
         self._unpaired.update(batch.unpaired)
         self._discarded.update({reason.value: count for reason, count in batch.rejected.items()})

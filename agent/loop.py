@@ -128,8 +128,7 @@ class Loop:
             self._fold(batch)
             self._deliver(batch)
             self._close(finished=batch.ended)
-            if batch.records:
-                self._publish()
+            self._publish()
             if batch.ended:
                 break
             if batch.settle or self.checkpoints.due(self.clocks.monotonic()):
@@ -146,8 +145,9 @@ class Loop:
 
     def _deliver(self, batch: Batch) -> None:
         """Before any checkpoint that passes these letters."""
-        if batch.letters or not batch.records:
-            self._publish()
+        if not batch.letters:
+            return
+        self._publish()  # it may take long to have them kept
         try:
             self.letters.deliver(batch.letters)
         except ServiceError:

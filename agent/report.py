@@ -7,8 +7,14 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+from agent.alert_report import Alerts
+from agent.interval import UNKNOWN
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from agent.alert_report import Notified
+    from agent.interval import Interval
 
 # Upper bounds for how long one window's estimate takes.
 ESTIMATE_SECONDS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, float("inf"))
@@ -93,15 +99,6 @@ class WindowReport:
 
 
 @dataclass(frozen=True)
-class Interval:
-    """A number and the bounds it lies between; fractions. All NaN where nothing can be said."""
-
-    estimate: float = float("nan")
-    low: float = float("nan")
-    high: float = float("nan")
-
-
-@dataclass(frozen=True)
 class DropEstimate:
     """What is said, without labels, of how much accuracy is lost on n items.
 
@@ -115,8 +112,8 @@ class DropEstimate:
     n: int
     level: float
     reason: str
-    drop: Interval = Interval()
-    accuracy: Interval = Interval()
+    drop: Interval = UNKNOWN
+    accuracy: Interval = UNKNOWN
     methods: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     metrics: Mapping[str, float] = field(default_factory=dict)
     inside_domains: bool = False
@@ -201,7 +198,8 @@ class Report:
     """One consistent snapshot.
 
     `item_p_values` is keyed by (slice, detector); `windows` holds the newest short and long window of each
-    slice; `heartbeat` is when the loop last moved (epoch seconds).
+    slice; `heartbeat` is when the loop last moved (epoch seconds); `notified`
+    how the telling of each receiver of episodes goes.
     """
 
     time: float
@@ -218,3 +216,5 @@ class Report:
     estimation: Estimation = field(default_factory=Estimation)
     source: SourceStatus = field(default_factory=SourceStatus)
     upkeep: Upkeep = field(default_factory=Upkeep)
+    alerts: Alerts = field(default_factory=Alerts)
+    notified: Mapping[str, Notified] = field(default_factory=lambda: MappingProxyType({}))

@@ -13,14 +13,14 @@ from queue import SimpleQueue
 from threading import Thread
 from typing import TYPE_CHECKING, Any, Literal
 
-from apscheduler.events import (  # type: ignore[import-untyped] # ships no types
+from apscheduler.events import (
     EVENT_JOB_ERROR,
     EVENT_JOB_MAX_INSTANCES,
     EVENT_JOB_MISSED,
 )
-from apscheduler.executors.base import BaseExecutor, run_job  # type: ignore[import-untyped] # as above
-from apscheduler.jobstores.memory import MemoryJobStore  # type: ignore[import-untyped] # as above
-from apscheduler.schedulers.background import BackgroundScheduler  # type: ignore[import-untyped] # as above
+from apscheduler.executors.base import BaseExecutor, run_job
+from apscheduler.jobstores.memory import MemoryJobStore
+from apscheduler.schedulers.background import BackgroundScheduler
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -84,7 +84,7 @@ class Schedule:
         self._on_trouble("error" if event.code == EVENT_JOB_ERROR else "missed")
 
 
-class DaemonExecutor(BaseExecutor):  # type: ignore[misc] # as above
+class DaemonExecutor(BaseExecutor):  # type: ignore[misc] # APScheduler ships no types
     """Runs jobs one after another in a daemon thread; the pools of the standard library are joined at exit."""
 
     def __init__(self) -> None:

@@ -107,7 +107,7 @@ class State:
     def roll_back(self) -> None:
         """Undo what was counted since the source last took note: somebody else reads those records."""
         kept = self._confirmed
-        self._fold()  # they were received and scored, whoever counts them in the end
+        # Not `_windows`: what was scored is folded first, and so is processed, whoever keeps it in the end.
         self.windows.roll_back(kept.windows)
         self.positions = dict(kept.positions)
         self.pairing.restore(kept.halves)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-import pyarrow as pa  # type: ignore[import-untyped] # ships no types
+import pyarrow as pa
 from pyarrow import csv, parquet
 from pyarrow import json as arrow_json
 

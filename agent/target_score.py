@@ -8,7 +8,7 @@ import numpy as np
 
 from agent.evaluation_report import TargetScore
 from agent.head import train_head
-from agent.report import Interval
+from agent.interval import Interval
 from detectors.proportions import difference, normal_width, wilson
 from detectors.robustness import MEANING, Scenario, Shift, scenario
 

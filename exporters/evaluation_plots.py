@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from agent.evaluation_report import Densities, DetectorScores, Evaluation
-    from agent.report import Interval
+    from agent.interval import Interval
 
 Figure: TypeAlias = dict[str, Any]
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from agent.evaluation_report import Evaluation
-    from agent.report import Interval
+    from agent.interval import Interval
 
 UNKNOWN = "n/a"
 
@@ -121,7 +121,7 @@ def points(fraction: float) -> str:
 def span(interval: Interval) -> str:
     """The bounds of an interval of differences, in points; with signs where they differ.
 
-    >>> from agent.report import Interval
+    >>> from agent.interval import Interval
     >>> span(Interval(0.1, 0.05, 0.15)), span(Interval(0.0, -0.05, 0.05))
     ('5.0 and 15.0', '-5.0 and +5.0')
     """

@@ -59,7 +59,7 @@ def report_page(evaluation: Evaluation) -> str:
     """The whole page. The same evaluation gives the same page."""
     # Imported here: only a report needs them.
     from jinja2 import Environment, FileSystemLoader, StrictUndefined  # noqa: PLC0415 - see above
-    from plotly.offline import get_plotlyjs  # type: ignore[import-untyped] # noqa: PLC0415 - ships no types; see above
+    from plotly.offline import get_plotlyjs  # noqa: PLC0415 - see above
 
     environment = Environment(
         loader=FileSystemLoader(TEMPLATES),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import socket
 import urllib.request
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -22,6 +21,7 @@ from agent.config import RunConfig, load_config
 from agent.demo_texts import DRIFT, HALF, LABELS, write_demo_tables
 from agent.encoder.fetch import fetch_encoder
 from agent.errors import ServiceError, UsageError
+from agent.listener import probe
 from agent.logs import configure_logs
 
 if TYPE_CHECKING:
@@ -90,8 +90,8 @@ def _check_place(out: Path) -> None:
 def _check_port(port: int) -> None:
     """ServiceError now rather than after the fit."""
     try:
-        socket.create_server(("127.0.0.1", port)).close()
-    except OSError as error:
+        probe("127.0.0.1", port, "metrics")
+    except ServiceError as error:
         raise ServiceError(
             f"the demo serves its metrics on 127.0.0.1:{port}, which is in use: choose another one with --port"
         ) from error

@@ -24,7 +24,7 @@ from exporters.html_report import check_report_place, write_report
 
 if TYPE_CHECKING:
     from agent.evaluation_report import Evaluation
-    from agent.report import Interval
+    from agent.interval import Interval
 
 COLOURS = {"worse": "red", "better": "green", "same": "yellow"}
 

@@ -16,7 +16,8 @@ from exporters.server import serving
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from agent.config import PrometheusConfig, RunConfig
+    from agent.config import RunConfig
+    from agent.exporter_config import PrometheusConfig
     from agent.messages import DeadLetters
     from agent.report import Report
 

@@ -50,7 +50,7 @@ def run(
     ):
         agent = assemble(checked, stop, letters=open_letters(checked))
         with seldom_collected():
-            report, closed = run_agent(agent, checked, stop, reloads=(config, asked))
+            report, closed = run_agent(agent, checked, stop, reread=(config, asked))
     write_facts(json, _facts(report, closed))
 
 
@@ -59,12 +59,12 @@ def run_agent(
     config: RunConfig,
     stop: Event,
     before_end: Callable[[str], None] = lambda _: None,
-    reloads: tuple[Path, Event] = (Path(), Event()),
+    reread: tuple[Path, Event] | None = None,
 ) -> tuple[Report, list[WindowReport]]:
     """Run an assembled agent with its exporters, showing each short window as it closes, then its estimate.
 
     Gives the last snapshot and the last windows. `before_end` is told the server's address while it still serves;
-    `reloads` is which configuration to read again, and what is set when that is asked for.
+    `reread` is which configuration to read again, and what is set when that is asked for.
     """
     log = structlog.get_logger()
     latest = Latest(agent.snapshot())
@@ -87,11 +87,12 @@ def run_agent(
             served.move(new.exporters.prometheus)
             agent.change(new)
 
-        reloading = Reloads(reloads[0], config, change, reloads[1])
+        path, asked = reread or (Path(), Event())
+        reloads = Reloads(path, config, change, asked)
 
         def publish(report: Report) -> None:
-            reloading.poll()
-            latest.set(replace(report, upkeep=reloading.tell(report.upkeep)))
+            reloads.poll()
+            latest.set(replace(report, upkeep=reloads.tell(report.upkeep)))
 
         log.info(
             "started",

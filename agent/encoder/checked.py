@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 import onnx
-from google.protobuf.message import DecodeError, Message  # type: ignore[import-untyped]  # stubs are a package apart
+from google.protobuf.message import DecodeError, Message
 
 from agent.errors import ArtefactError
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import onnx
-import onnxruntime as ort  # type: ignore[import-untyped]  # ships no type information
+import onnxruntime as ort
 from onnx import helper, numpy_helper
 
 from agent.encoder.graph import GraphWriter

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
-import onnxruntime as ort  # type: ignore[import-untyped]  # ships no type information
-from onnxruntime.capi import onnxruntime_pybind11_state as native  # type: ignore[import-untyped]  # as above
+import onnxruntime as ort
+from onnxruntime.capi import onnxruntime_pybind11_state as native
 
 from agent.encoder.checked import CheckedModel
 from agent.encoder.tokens import Limits, TextTokenizer, batches

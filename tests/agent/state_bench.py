@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from agent.checkpoints import Checkpoints, pack
+from agent.checkpoints import Checkpoints
 from agent.config import WindowsConfig
 from agent.duplicates import Seen
 from agent.pairing import Half, Pairing
@@ -21,6 +21,7 @@ from agent.payloads.contract import Kind
 from agent.records import Label
 from agent.sample import Sample
 from agent.slices import Slices
+from agent.state_store.pane_blobs import pack
 from agent.windows import Windows
 
 if TYPE_CHECKING:

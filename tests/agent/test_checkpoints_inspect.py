@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from agent.checkpoints import Checkpoints, held_alone, inspect
+from agent.checkpoints import Checkpoints, held_alone
 from agent.errors import ArtefactError, LeadlineError, UsageError
+from agent.state_store.inspection import inspect
 from tests.agent.state_bench import GOLDEN, OWNER, filled
 
 if TYPE_CHECKING:

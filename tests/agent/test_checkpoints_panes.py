@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.checkpoints import pack, unpack
 from agent.panes import Pane, Tally
 from agent.sample import Sample
+from agent.state_store.pane_blobs import pack, unpack
 from tests.agent.state_bench import HOUR, pane
 
 if TYPE_CHECKING:

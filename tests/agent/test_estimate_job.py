@@ -16,9 +16,10 @@ import pytest
 from structlog.testing import capture_logs
 
 from agent.estimate_job import EstimateJob
+from agent.interval import Interval
 from agent.loop import Clocks
 from agent.panes import DEPTH_EDGES, P_EDGES, Pane, Tally
-from agent.report import DropEstimate, Interval
+from agent.report import DropEstimate
 from agent.sample import Sample
 from agent.window_contents import EndedWindow
 

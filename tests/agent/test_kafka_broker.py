@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 SASL = [(listener, mechanism) for listener in ("SASL_PLAINTEXT", "SASL_SSL") for mechanism in MECHANISMS]
-# A client of kafka-python that does not come up leaves its socket to the collector.
-quiet = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning", "ignore::ResourceWarning")
 
 
 def read(broker: Broker, topic: str) -> list[tuple[int, bytes]]:
@@ -156,7 +154,6 @@ def test_the_right_password_or_token_is_let_in(secure_kafka: Broker, listener: s
 
 
 @pytest.mark.parametrize(("listener", "mechanism"), SASL)
-@quiet
 def test_a_wrong_password_or_token_is_refused(secure_kafka: Broker, listener: str, mechanism: str) -> None:
     """A password that is not the user's, and a token that has expired, do not get in."""
     wrong = {"sasl_oauth_token_provider": UnsecuredToken("agent", seconds=-60.0)}
@@ -174,7 +171,6 @@ def test_certificates_let_a_client_in(secure_kafka: Broker, listener: str) -> No
     assert isinstance(connect(secure_kafka.options(listener)), list)
 
 
-@quiet
 def test_a_broker_of_an_unknown_authority_is_refused(secure_kafka: Broker) -> None:
     """Without the test's CA the client does not talk to the broker."""
     options = secure_kafka.options("SSL")
@@ -185,7 +181,6 @@ def test_a_broker_of_an_unknown_authority_is_refused(secure_kafka: Broker) -> No
     assert "SSL handshake failed" in secure_kafka.log.read_text(encoding="utf-8")[said:]
 
 
-@quiet
 def test_a_client_without_a_certificate_is_refused(secure_kafka: Broker) -> None:
     """The listener for mutual TLS asks for a certificate."""
     options = secure_kafka.options("MUTUAL_TLS")

@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from tests.kafka_broker import Broker
 
 WORD = "a-word-that-nobody-may-see"
-# A client of kafka-python that is closed in the middle of a TLS handshake leaves that socket to the collector.
-quiet = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning", "ignore::ResourceWarning")
 
 
 @pytest.fixture
@@ -56,7 +54,6 @@ def found(config: KafkaSourceConfig, **patience: float) -> str:
     return reach(config, config.topics, "source.kafka", **patience)
 
 
-@quiet
 @pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"])
 def test_reads_with_each_login_over_tls(secure_kafka: Broker, files: Path, mechanism: str) -> None:
     """Password, challenge and bearer token all come from files."""
@@ -76,7 +73,6 @@ def test_reads_with_each_login_over_tls(secure_kafka: Broker, files: Path, mecha
         assert loop.checkpoint()
 
 
-@quiet
 def test_reads_with_a_certificate_of_its_own(secure_kafka: Broker) -> None:
     """Both sides show a certificate."""
     security = secure_kafka.security

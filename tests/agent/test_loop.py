@@ -13,15 +13,17 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from agent.batch import Batch
-from agent.checkpoints import Checkpoints, NoCheckpoints, pack, unpack
+from agent.checkpoints import Checkpoints, NoCheckpoints
 from agent.errors import ServiceError
 from agent.estimate_job import EstimateJob
+from agent.interval import Interval
 from agent.loop import AT_ONCE, Clocks, Listeners, Loop
 from agent.messages import DeadLetter, Message, NoDeadLetters
 from agent.no_estimates import NoEstimates
 from agent.reasons import Reason
 from agent.records import Record
-from agent.report import DropEstimate, Interval, Report, SourceStatus, Upkeep, WindowEstimate, WindowReport
+from agent.report import DropEstimate, Report, SourceStatus, Upkeep, WindowEstimate, WindowReport
+from agent.state_store.pane_blobs import pack, unpack
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

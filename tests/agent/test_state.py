@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from agent.batch import Batch
+from agent.interval import Interval
 from agent.messages import DeadLetter, Message
 from agent.pairing import Half
 from agent.payloads.contract import Kind
 from agent.reasons import Reason
 from agent.records import Label, Record
-from agent.report import DropEstimate, Estimation, Interval, WindowEstimate
+from agent.report import DropEstimate, Estimation, WindowEstimate
 from agent.state import FOLDED, Beside
 
 if TYPE_CHECKING:

@@ -6,7 +6,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from agent.cli.windows import WindowLines
-from agent.report import DropEstimate, Interval, WindowEstimate, WindowReport
+from agent.interval import Interval
+from agent.report import DropEstimate, WindowEstimate, WindowReport
 
 if TYPE_CHECKING:
     import pytest

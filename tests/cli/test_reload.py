@@ -16,8 +16,9 @@ from structlog.testing import capture_logs
 
 from agent.cli.outlets import Served
 from agent.cli.reload import Reloads
-from agent.config import PrometheusConfig, RunConfig, load_config
+from agent.config import RunConfig, load_config
 from agent.errors import ServiceError
+from agent.exporter_config import PrometheusConfig
 from agent.report import Counts, Histogram, ModelInfo, Report, Upkeep
 from tests.cli.workbench import finished, records, start, stream
 

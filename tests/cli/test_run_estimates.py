@@ -10,7 +10,8 @@ from structlog.testing import capture_logs
 from agent.assembly import assemble
 from agent.cli.run import run_agent
 from agent.config import RunConfig, load_config
-from agent.report import DropEstimate, Interval
+from agent.interval import Interval
+from agent.report import DropEstimate
 from tests.cli.workbench import facts, leadline, records, stream
 
 if TYPE_CHECKING:

@@ -18,8 +18,8 @@ from unittest import mock
 
 import yaml
 
-from agent.checkpoints import unpack
 from agent.cli import main
+from agent.state_store.pane_blobs import unpack
 from agent.tables import read_table, write_table
 
 if TYPE_CHECKING:

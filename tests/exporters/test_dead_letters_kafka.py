@@ -228,7 +228,6 @@ def test_a_broker_that_does_not_answer_is_a_plain_error_in_time(own_kafka: Broke
     assert {b"before", b"after"} <= set(found)
 
 
-@pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")
 def test_a_killed_broker_comes_back(own_kafka: Broker, caplog: pytest.LogCaptureFixture) -> None:
     """What was acknowledged survives the broker's end, and the sink finds the broker again by itself."""
     # kafka-python leaves a socket behind for each connection that is refused; the error it logs would hold it.

@@ -27,7 +27,8 @@ from agent.evaluation_report import (
     Evaluation,
     TargetScore,
 )
-from agent.report import DropEstimate, Interval
+from agent.interval import Interval
+from agent.report import DropEstimate
 from exporters.evaluation_plots import figures
 from exporters.evaluation_words import answer
 from exporters.html_report import check_report_place, report_page, write_report

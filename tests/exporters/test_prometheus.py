@@ -14,7 +14,8 @@ from prometheus_client.openmetrics.exposition import generate_latest as generate
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
-from agent.report import DropEstimate, Estimation, Histogram, Interval, SourceStatus
+from agent.interval import Interval
+from agent.report import DropEstimate, Estimation, Histogram, SourceStatus
 from exporters.metrics import METRICS
 from exporters.prometheus import registry_of
 

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from agent.config import RunConfig, load_config
 from tests.cli.workbench import write_config
-from tests.reliability.agents import wait_until
+from tests.reliability.agents import running, wait_until
 from tests.reliability.oracle import differences
-from tests.reliability.traffic import committed, ends_of
+from tests.reliability.traffic import Log, committed, ends_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -81,6 +81,13 @@ class Stage:
     def wait_until_settled(self, seconds: float = 60.0, group: str = "") -> None:
         """AssertionError if it has not by then."""
         wait_until(lambda: self.settled(group), seconds, "everything is read and committed")
+
+    def read_out(self, config: Path) -> Log:
+        """What is in the topic, once an agent has read what was left of it and ended."""
+        with running(config) as agent:
+            self.wait_until_settled()
+            agent.stop()
+        return Log.of(self.broker, self.topic)
 
     def check_panes(self, records: Any, name: str = "run") -> None:  # noqa: ANN401 - a sequence of records
         """AssertionError unless the state holds each of these records once, exactly as the oracle counts them."""

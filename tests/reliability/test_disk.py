@@ -8,7 +8,7 @@ from tests.reliability.agents import Agent, running, wait_until
 from tests.reliability.disks import read_only, small_disk
 from tests.reliability.scale import FINDINGS, chance, times
 from tests.reliability.scrapes import PROCESSED
-from tests.reliability.traffic import Log, Traffic, committed, flowing, hours_ago
+from tests.reliability.traffic import Traffic, committed, flowing, hours_ago
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -29,10 +29,7 @@ def test_a_full_disk_stops_checkpoints_and_nothing_else(stage: Stage, tmp_path: 
             for _ in range(times(1, 0.2)):
                 _fill_up(stage, agent, disk)
             failures = agent.metrics.total(FAILURES)
-        with running(config) as agent:
-            stage.wait_until_settled()
-            agent.stop()
-        log = Log.of(stage.broker, stage.topic)
+        log = stage.read_out(config)
         stage.check_panes(log.records)
     FINDINGS.say(
         f"disk: {disk.kind}: {failures:.0f} checkpoints failed, {len(log.records)} records exact afterwards"

@@ -12,7 +12,7 @@ from tests.reliability.oracle import differences
 from tests.reliability.posting import Senders, free_port, wait_for_intake
 from tests.reliability.scale import FINDINGS, chance, times
 from tests.reliability.stage import settings
-from tests.reliability.traffic import Log, Traffic, flowing, hours_ago
+from tests.reliability.traffic import Traffic, flowing, hours_ago
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -38,10 +38,7 @@ def test_sigterm_while_reading_from_kafka(stage: Stage) -> None:
                 time.sleep(moments.uniform(0, 1))
                 took.append(agent.stop(GRACE))
             assert agent.said("stopped")[0]["in_flight"] == 0
-    with running(config) as agent:
-        stage.wait_until_settled()
-        agent.stop()
-    log = Log.of(stage.broker, stage.topic)
+    log = stage.read_out(config)
     stage.check_panes(log.records)
     FINDINGS.say(
         f"SIGTERM with Kafka: {len(took)} times under load, at most {max(took):.1f} s; "

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import hmac
+from functools import partial
 from typing import TYPE_CHECKING
 
-import structlog
-
 from agent.errors import UsageError
-from agent.sources.http.versions import version
+from agent.sources.http.answers import Event
+from agent.sources.http.renewed import Renewed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,15 +21,12 @@ LONGEST_FILE = 1 << 16
 class Bearer:
     """The tokens of a file, one a line: while senders change over to a new one, both are in it.
 
-    The file is looked at with every request and read again when it has changed, as secrets in Kubernetes do. One
-    that cannot be used leaves the tokens as they were, and `unreadable` is told. UsageError at the start.
+    The file is looked at with every request. UsageError at the start if it cannot be used.
     """
 
-    def __init__(self, path: Path, unreadable: Callable[[], None]) -> None:
+    def __init__(self, path: Path, saw: Callable[[Event], None]) -> None:
         self._path = path
-        self._unreadable = unreadable
-        self._version = version(path)
-        self._tokens = tokens_of(path)
+        self._tokens = Renewed("tokens", (path,), partial(tokens_of, path), Event.TOKEN_UNREADABLE, saw)
 
     def __repr__(self) -> str:
         """Without the tokens."""
@@ -37,21 +34,10 @@ class Bearer:
 
     def admits(self, authorization: str) -> bool:
         """Whether this header shows one of the tokens; takes as long whatever it shows."""
-        self._refresh()
         scheme, _, shown = authorization.strip().partition(" ")
-        found = [hmac.compare_digest(shown.strip().encode("latin-1"), token) for token in self._tokens]
+        shown_bytes = shown.strip().encode("latin-1")
+        found = [hmac.compare_digest(shown_bytes, token) for token in self._tokens.current()]
         return scheme.lower() == "bearer" and any(found)
-
-    def _refresh(self) -> None:
-        found = version(self._path)
-        if found == self._version:
-            return
-        self._version = found
-        try:
-            self._tokens = tokens_of(self._path)
-        except UsageError as error:
-            self._unreadable()
-            structlog.get_logger().warning("token_unreadable", problem=str(error), kept="the tokens before")
 
 
 def tokens_of(path: Path) -> tuple[bytes, ...]:

@@ -21,7 +21,7 @@ import secrets
 import time
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import TYPE_CHECKING, cast
 
 import structlog
 
@@ -40,11 +40,12 @@ from agent.sources.portion import BATCH_BYTES, Portion
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping
 
     from uvicorn import Config
 
     from agent.batch import Batch
+    from agent.intake import Intake
     from agent.messages import Message
     from agent.source_config import HttpSourceConfig
     from agent.sources.http.inbox import Delivery
@@ -64,13 +65,6 @@ TOO_LATE = (
 CUT_OFF = "see why the agent ended; Kafka can be read again"
 
 
-class MakesBatches(Protocol):
-    """Decodes messages; nothing they hold raises."""
-
-    def batch(self, messages: Sequence[Message], positions: Mapping[str, int]) -> Batch:
-        """The batch of these messages."""
-
-
 @dataclass(frozen=True)
 class Timing:
     """The clocks, and what tells this run's messages from those of another."""
@@ -86,25 +80,15 @@ class HttpSource:
     The port is taken at once: ServiceError if it cannot be had, UsageError if a file is wrong.
     """
 
-    def __init__(
-        self, config: HttpSourceConfig, intake: MakesBatches, size: int, timing: Timing | None = None
-    ) -> None:
+    def __init__(self, config: HttpSourceConfig, intake: Intake, size: int, timing: Timing | None = None) -> None:
         self._config = config
         self._intake = intake
         self._portion = Portion(size)
         self._timing = timing or Timing()
         self._tally = Tally()
-
-        def unreadable(event: Event) -> Callable[[], None]:
-            return partial(self._tally.saw, event)
-
         self._inbox = Inbox(config.queue_bytes)
-        self._certificates = (
-            None if config.tls is None else renewing(config.tls, unreadable(Event.CERTIFICATE_UNREADABLE))
-        )
-        bearer = None
-        if config.token_file is not None:
-            bearer = Bearer(config.token_file, unreadable(Event.TOKEN_UNREADABLE))
+        self._certificates = None if config.tls is None else renewing(config.tls, self._tally.saw)
+        bearer = None if config.token_file is None else Bearer(config.token_file, self._tally.saw)
         self._forwarder = None if config.forward is None else Forwarder(config.forward)
         self._listener = Listener(config.host, config.port, WHAT)
         self._door = Door(config, self._inbox, self._tally, bearer, self._forwarder, self._timing.epoch)

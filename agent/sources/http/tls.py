@@ -3,50 +3,38 @@
 from __future__ import annotations
 
 import ssl
+from functools import partial
 from typing import TYPE_CHECKING
 
-import structlog
-
 from agent.errors import UsageError
-from agent.sources.http.versions import version
+from agent.sources.http.answers import Event
+from agent.sources.http.renewed import Renewed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
     from agent.source_config import TlsConfig
-    from agent.sources.http.versions import Version
 
 
-def renewing(tls: TlsConfig, unreadable: Callable[[], None]) -> ssl.SSLContext:
+def renewing(tls: TlsConfig, saw: Callable[[Event], None]) -> ssl.SSLContext:
     """As `server_context`, but every handshake shows the certificate as its files are then: they are renewed.
 
-    Files that cannot be used leave the certificate as it was, and `unreadable` is told. `ca` stays what it was.
+    `ca` stays what it was.
     """
-    context = server_context(tls)
-    current, version = context, _version(tls)
+    paths = [path for path in (tls.certificate, tls.key) if path is not None]
+    event = Event.CERTIFICATE_UNREADABLE
+    renewed = Renewed("certificate", paths, partial(server_context, tls), event, saw)
+    context = renewed.current()
 
     def show(handshake: ssl.SSLObject | ssl.SSLSocket, name: str | None, asked: ssl.SSLContext) -> None:
-        nonlocal current, version
         del name, asked
-        found = _version(tls)
-        if found != version:
-            version = found
-            try:
-                current = server_context(tls)
-            except UsageError as error:
-                unreadable()
-                log = structlog.get_logger()
-                log.warning("certificate_unreadable", problem=str(error), kept="the certificate before")
+        current = renewed.current()
         if current is not context:
             handshake.context = current
 
     context.sni_callback = show  # called in every handshake, whether or not the client names a host
     return context
-
-
-def _version(tls: TlsConfig) -> tuple[Version, ...]:
-    return tuple(version(path) for path in (tls.certificate, tls.key) if path is not None)
 
 
 def server_context(tls: TlsConfig) -> ssl.SSLContext:

@@ -6,7 +6,7 @@ across restarts, and across rebalances as far as the broker confirmed the commit
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import structlog
 
@@ -19,18 +19,11 @@ from agent.sources.kafka.timing import Timing
 from agent.sources.portion import Portion
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
-    from agent.messages import Message
+    from agent.intake import Intake
     from agent.report import SourceStatus
     from agent.source_config import KafkaSourceConfig
-
-
-class Opener(Protocol):
-    """Makes a batch of messages."""
-
-    def batch(self, messages: Sequence[Message], positions: Mapping[str, int]) -> Batch:
-        """Their records, and what was wrong with the others; never raises for a bad one."""
 
 
 class KafkaSource:
@@ -41,7 +34,7 @@ class KafkaSource:
     """
 
     def __init__(
-        self, config: KafkaSourceConfig, intake: Opener, size: int, owner: str, timing: Timing | None = None
+        self, config: KafkaSourceConfig, intake: Intake, size: int, owner: str, timing: Timing | None = None
     ) -> None:
         route_client_logs((*config.topics, config.group))
         self._intake = intake

@@ -1,0 +1,169 @@
+"""What the agent has decided, frozen: shift that was seen, episodes, labels asked for and what came back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from math import isnan
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from agent.interval import UNKNOWN
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from agent.interval import Interval
+
+NEVER = float("nan")
+
+
+class Kind(StrEnum):
+    """Why an episode asks for labels."""
+
+    DROP = "drop"
+    """The lower bound of the estimated drop is above `max_drop`."""
+    UNKNOWN = "unknown"
+    """The shift is certain, and lies outside what the labelled reference domains showed: nobody can tell."""
+
+
+class Outcome(StrEnum):
+    """How an episode ended."""
+
+    OPEN = "open"
+    RECOVERED = "recovered"
+    """The estimated drop is no longer above `max_drop`, in either window."""
+    RETURNED = "returned"
+    """The traffic is like the source again."""
+    SILENT = "silent"
+    """The slice has had no traffic for as long as the long window."""
+    HARMLESS = "harmless"
+    """Labels came back and say that the drop is not above `max_drop`."""
+
+
+@dataclass(frozen=True)
+class Episode:
+    """One alert, from firing to resolved.
+
+    `id` is the same whenever the same change is decided again, as after a crash. `since` is when the change
+    began, in event time; `fired` and `resolved` are when that was decided, by the clock (epoch seconds; NaN while
+    open). `drop` is the estimate of the long window on which it fired, all NaN where there is none; `items` how
+    many items it was made on; `outside` names the shift metrics beyond what the reference domains showed.
+    `needed` is how many labels would tell.
+    """
+
+    id: str
+    slice: str
+    kind: Kind
+    since: float
+    fired: float
+    drop: Interval
+    items: int
+    needed: int
+    outside: tuple[str, ...] = ()
+    resolved: float = NEVER
+    outcome: Outcome = Outcome.OPEN
+
+    @property
+    def open(self) -> bool:
+        """Whether it still asks for labels."""
+        return isnan(self.resolved)
+
+
+@dataclass(frozen=True)
+class SliceDecision:
+    """What is decided of one slice.
+
+    `evidence` is the log10 of the e-value against "nothing has changed", `threshold` what it must reach for a
+    shift to be seen; `since` the event time at which that evidence begins (epoch seconds, NaN where there is
+    none). `annotate` is whether an episode is open, `needed` the labels it asks for (0 where none is).
+    """
+
+    slice: str
+    evidence: float
+    threshold: float
+    shift_seen: bool
+    since: float = NEVER
+    annotate: bool = False
+    needed: int = 0
+
+
+@dataclass(frozen=True)
+class Realised:
+    """What the labels of one annotation batch say: `labelled` of `asked` items have come back.
+
+    `drop` is the accuracy lost by the labels alone, `combined` by labels and predictions together
+    (prediction-powered), each with its interval; `estimated` what had been estimated without labels when the
+    episode fired. All NaN where nothing can be said yet.
+    """
+
+    slice: str
+    episode: str
+    asked: int
+    labelled: int
+    drop: Interval = UNKNOWN
+    combined: Interval = UNKNOWN
+    estimated: Interval = UNKNOWN
+
+    @property
+    def error(self) -> float:
+        """How far the label-free estimate was off: realised less estimated, as a fraction."""
+        return self.drop.estimate - self.estimated.estimate
+
+
+@dataclass(frozen=True)
+class HistoryPoint:
+    """The drop estimated for the long window that ended at `end` (epoch seconds)."""
+
+    end: float
+    drop: Interval
+    inside_domains: bool
+
+
+@dataclass(frozen=True)
+class BatchFacts:
+    """An annotation batch on disk: `items` of which `texts` says whether their texts were kept."""
+
+    episode: str
+    slice: str
+    path: str
+    items: int
+    texts: bool
+    written: float
+
+
+@dataclass(frozen=True)
+class Notified:
+    """How the telling of one receiver of episodes goes: Grafana, or an Alertmanager.
+
+    Counted since the start: messages `sent`, tries that `failed` (each is tried again), and messages `dropped`
+    because too many waited. `waiting` are not yet sent.
+    """
+
+    sent: int = 0
+    failed: int = 0
+    dropped: int = 0
+    waiting: int = 0
+
+
+@dataclass(frozen=True)
+class Alerts:
+    """Everything decided by this moment.
+
+    `limit` is `max_drop`; NaN where the agent decides nothing. `episodes` holds the open ones and the newest of
+    those that are over, by when they fired; `history` the newest estimates of each slice, oldest first;
+    `batch_failures` counts annotation batches that could not be written.
+    """
+
+    limit: float = NEVER
+    slices: tuple[SliceDecision, ...] = ()
+    episodes: tuple[Episode, ...] = ()
+    realised: tuple[Realised, ...] = ()
+    batches: tuple[BatchFacts, ...] = ()
+    batch_failures: int = 0
+    history: Mapping[str, tuple[HistoryPoint, ...]] = field(default_factory=lambda: MappingProxyType({}))
+
+    @property
+    def open(self) -> tuple[Episode, ...]:
+        """The episodes that still ask for labels."""
+        return tuple(episode for episode in self.episodes if episode.open)
