@@ -8,7 +8,7 @@ VENV := .venv$(patsubst %,-%,$(filter-out cpu,$(RUNTIME)))
 BIN := $(VENV)/bin
 UV := $(shell command -v uv 2>/dev/null)
 
-.PHONY: demo test lint bench soak fuzz kafka rivals lock latest metrics clean
+.PHONY: demo test lint bench soak fuzz kafka rivals lock latest metrics dashboards clean
 
 demo: $(VENV)/$(RUNTIME).stamp ## run the whole path on real text, about two minutes
 	$(BIN)/leadline demo
@@ -29,6 +29,7 @@ bench: $(VENV)/$(RUNTIME).stamp $(VENV)/test.stamp ## the benchmarks behind the 
 	$(BIN)/python benchmarks/drop.py
 	$(BIN)/python benchmarks/estimate_cost.py
 	$(BIN)/python benchmarks/intake.py
+	$(BIN)/python benchmarks/labels.py
 
 soak: $(VENV)/test.stamp ## the reliability suite for about MINUTES minutes, with a report at the end (docs/RELIABILITY.md)
 	LEADLINE_SOAK=$(MINUTES) LEADLINE_REQUIRE_SERVICES=1 $(BIN)/python -m pytest tests/reliability
@@ -39,15 +40,19 @@ fuzz: $(VENV)/test.stamp ## every parser of payloads for about MINUTES minutes e
 kafka: $(VENV)/test.stamp ## a Kafka broker on localhost:9092 with the topic TOPIC, until Ctrl-C (needs Java 17 and Maven)
 	@$(BIN)/python -m deploy.kafka_here $(TOPIC)
 
-rivals: ## speed beside sentence-transformers and pytorch-ood, which bring torch, in a separate environment
+rivals: ## beside sentence-transformers, pytorch-ood (which bring torch) and river, in a separate environment
 	test -d .venv-rivals || $(PYTHON) -m venv .venv-rivals
 	.venv-rivals/bin/pip install --quiet --require-hashes --requirement requirements/bench.txt
 	.venv-rivals/bin/pip install --quiet --no-deps --no-build-isolation --editable .
 	.venv-rivals/bin/python benchmarks/speed.py --rivals
 	.venv-rivals/bin/python benchmarks/events.py
+	.venv-rivals/bin/python benchmarks/alarms.py
 
 metrics: $(VENV)/$(RUNTIME).stamp ## regenerate docs/METRICS.md
 	$(BIN)/python -m exporters.metrics > docs/METRICS.md
+
+dashboards: $(VENV)/$(RUNTIME).stamp ## regenerate deploy/grafana/dashboards
+	$(BIN)/python -m deploy.grafana
 
 latest: ## test against the newest versions of every dependency, in a separate environment
 	rm -rf .venv-latest && $(PYTHON) -m venv .venv-latest

@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
+from typing import Annotated
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from agent.strict import Duration, Strict
+
+
+def _named(function: str) -> str:
+    if re.fullmatch(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*", function) is None:
+        raise ValueError("expected `package.module:function`")
+    return function
+
+
+Function = Annotated[str, AfterValidator(_named)]
 
 
 class AlertsConfig(Strict):
@@ -22,7 +33,7 @@ class AlertsConfig(Strict):
     )
     shared_by: int = Field(1, ge=1, description="Agents that share this budget: the models you watch.")
     precision: float = Field(
-        0.03, gt=0, lt=0.5, description="Half width of the interval that returned labels should give: 3 points."
+        0.05, gt=0, lt=0.5, description="Half width of the accuracy's interval that labels should give: 5 points."
     )
 
 
@@ -32,13 +43,10 @@ class AnnotationConfig(Strict):
     path: Path = Field(description="Directory for the batches, one directory each, readable by the owner only.")
     most_items: int = Field(1000, ge=20, le=2000, description="Never ask for more labels than this.")
     dissimilar: int = Field(20, ge=0, le=500, description="Of them, the items least like the source.")
-    texts: bool = Field(
-        default=False, description="Keep the texts of sampled items, for the batches to show."
-    )
+    texts: bool = Field(default=False, description="Keep the texts of sampled items, for the batches to show.")
     most_characters: int = Field(2000, ge=1, le=100_000, description="Longer texts are cut there.")
     keep: Duration = Field(604_800.0, description="After this time texts are deleted, in batches too.")
-    redact: str | None = Field(
+    redact: Function | None = Field(
         None,
-        pattern=r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$",
         description="`package.module:function`, called with each text before it is kept; gives what may be kept.",
     )

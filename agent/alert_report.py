@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import StrEnum
-from math import isnan
+from math import isnan, sqrt
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
-from agent.interval import UNKNOWN
+from agent.interval import UNKNOWN, Interval
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from agent.interval import Interval
-
 NEVER = float("nan")
+# What labels say of a drop held against a limit.
+Answer = Literal["harmful", "harmless", "open"]
 
 
 class Kind(StrEnum):
@@ -24,7 +24,8 @@ class Kind(StrEnum):
     DROP = "drop"
     """The lower bound of the estimated drop is above `max_drop`."""
     UNKNOWN = "unknown"
-    """The shift is certain, and lies outside what the labelled reference domains showed: nobody can tell."""
+    """The shift is certain and nobody can tell what it costs: it lies outside what the labelled reference domains
+    showed, or the estimate is above `max_drop` and its interval too wide to say more."""
 
 
 class Outcome(StrEnum):
@@ -39,6 +40,10 @@ class Outcome(StrEnum):
     """The slice has had no traffic for as long as the long window."""
     HARMLESS = "harmless"
     """Labels came back and say that the drop is not above `max_drop`."""
+    SUPERSEDED = "superseded"
+    """The agent was started with another reference or source."""
+    MOVED = "moved"
+    """Another replica reads its records now, and decides on them."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +52,7 @@ class Episode:
 
     `id` is the same whenever the same change is decided again, as after a crash. `since` is when the change
     began, in event time; `fired` and `resolved` are when that was decided, by the clock (epoch seconds; NaN while
-    open). `drop` is the estimate of the long window on which it fired, all NaN where there is none; `items` how
+    open). `drop` is the estimate of the long window on which it fired, or by which it became certain; `items` how
     many items it was made on; `outside` names the shift metrics beyond what the reference domains showed.
     `needed` is how many labels would tell.
     """
@@ -106,6 +111,25 @@ class Realised:
     estimated: Interval = UNKNOWN
 
     @property
+    def judged(self) -> Interval:
+        """What labels and predictions together say, to be held against a limit after every label.
+
+        While only k of n labels are back the interval is taken wider, by sqrt(n / k) (O'Brien and Fleming 1979):
+        the chance to be wrong at any look is then at most twice that of one look at the end.
+        """
+        drop, wider = self.combined, sqrt(max(self.asked / max(self.labelled, 1), 1.0))
+        low, high = (drop.estimate + wider * (bound - drop.estimate) for bound in (drop.low, drop.high))
+        return Interval(drop.estimate, low, high)
+
+    def answer(self, limit: float) -> Answer:
+        """Whether more than this is lost ("harmful"), or not ("harmless"); "open" while labels do not tell."""
+        if not self.labelled or isnan(self.judged.estimate):
+            return "open"
+        if self.judged.low > limit:
+            return "harmful"
+        return "harmless" if self.judged.high <= limit else "open"
+
+    @property
     def error(self) -> float:
         """How far the label-free estimate was off: realised less estimated, as a fraction."""
         return self.drop.estimate - self.estimated.estimate
@@ -147,12 +171,25 @@ class Notified:
 
 
 @dataclass(frozen=True)
+class Asked:
+    """What was asked of people, and what came back: the batches on disk, and what their labels say.
+
+    `failures` counts annotation batches that could not be written; each is tried again.
+    """
+
+    batches: tuple[BatchFacts, ...] = ()
+    realised: tuple[Realised, ...] = ()
+    failures: int = 0
+
+
+@dataclass(frozen=True)
 class Alerts:
     """Everything decided by this moment.
 
     `limit` is `max_drop`; NaN where the agent decides nothing. `episodes` holds the open ones and the newest of
     those that are over, by when they fired; `history` the newest estimates of each slice, oldest first;
-    `batch_failures` counts annotation batches that could not be written.
+    `batch_failures` counts annotation batches that could not be written,
+    `texts_lost` texts that were not kept because the redaction broke on them.
     """
 
     limit: float = NEVER
@@ -161,6 +198,7 @@ class Alerts:
     realised: tuple[Realised, ...] = ()
     batches: tuple[BatchFacts, ...] = ()
     batch_failures: int = 0
+    texts_lost: int = 0
     history: Mapping[str, tuple[HistoryPoint, ...]] = field(default_factory=lambda: MappingProxyType({}))
 
     @property

@@ -7,9 +7,17 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from typing import TYPE_CHECKING
 
+import numpy as np
+
+from agent.annotation.desk import Annotation, Answers
+from agent.annotation.draw import Drawing
+from agent.annotation.place import look_at
+from agent.annotation.redaction import redaction_of
+from agent.annotation.texts import KeptTexts, NoTexts
 from agent.bundle import load_reference
 from agent.careful import Careful
 from agent.checkpoints import Checkpoints, NoCheckpoints
+from agent.decision import Decision
 from agent.duplicates import Seen
 from agent.estimate_job import EstimateJob
 from agent.estimation import Estimator
@@ -20,11 +28,14 @@ from agent.ledger import Ledger
 from agent.loop import Clocks, Listeners, Loop
 from agent.memory import Memory
 from agent.messages import NoDeadLetters
+from agent.no_annotation import NoAnnotation
 from agent.no_estimates import NoEstimates
 from agent.pairing import Pairing
+from agent.panes import DEPTH_EDGES, bucket_counts
 from agent.payloads.formats import parts_of
+from agent.realised import RealisedDrops
 from agent.records import MOST_BYTES, Expected
-from agent.report import ModelInfo
+from agent.report import ModelInfo, SourceShape
 from agent.scorer import Scorer
 from agent.slices import Slices
 from agent.sources.file import FileSource, Timing, fingerprint
@@ -32,12 +43,15 @@ from agent.sources.http import HttpSource
 from agent.sources.kafka.source import KafkaSource
 from agent.state import Beside, Identity, State
 from agent.summary import Summary
+from agent.watch import Rules
 from agent.windows import Windows
+from detectors.table import BIASED
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from threading import Event
 
+    from agent.alert_report import Realised
     from agent.config import RunConfig
     from agent.loop import RecordSource
     from agent.messages import DeadLetters
@@ -62,15 +76,20 @@ class Agent:
     estimates: EstimateJob | NoEstimates
     estimator_of: Callable[[Reference, int], Estimate]
     clocks: Clocks
+    annotation: Annotation | NoAnnotation
 
     def snapshot(self) -> Report:
         """What there is to say before the first record."""
-        beside = Beside(self.estimates.latest, self.source.status(), self.checkpoints.upkeep())
+        beside = Beside(
+            self.estimates.latest, self.source.status(), self.checkpoints.upkeep(), self.annotation.told()
+        )
         return self.state.report(self.clocks.epoch(), ready=False, beside=beside)
 
     def change(self, config: RunConfig) -> None:
         """Take up what can change while the agent runs; from the loop's thread."""
         self.state.windows.expect(config.windows.min_items)
+        self.state.decision.change(rules_of(config))
+        self.annotation.change(config.alerts.precision)
         if isinstance(self.estimates, EstimateJob):
             least = config.windows.min_items
             self.estimates.change(self.estimator_of(self.reference, least), config.estimate.every)
@@ -90,6 +109,7 @@ class Agent:
                 listeners,
                 stop,
                 self.clocks,
+                self.annotation,
             ).run()
 
 
@@ -135,13 +155,40 @@ def assemble(
         estimates,
         estimator_of,
         clocks,
+        open_annotation(config, reference, memory, clocks),
     )
 
 
+def open_annotation(
+    config: RunConfig, reference: Reference, memory: Memory, clocks: Clocks
+) -> Annotation | NoAnnotation:
+    """Where batches go and labels come back, if that is wanted. UsageError if it cannot be had."""
+    if config.annotation is None:
+        return NoAnnotation()
+
+    look_at(config.annotation)
+    answers = Answers(RealisedDrops(reference, config.annotation.path).read, is_harmless)
+    drawing = Drawing(reference, config.annotation, memory.texts)
+    return Annotation(drawing, config.alerts.precision, answers, clocks.epoch)
+
+
+def is_harmless(realised: Realised, max_drop: float) -> bool:
+    """Whether labels say that no more than this is lost."""
+    return realised.answer(max_drop) == "harmless"
+
+
+def texts_of(config: RunConfig) -> KeptTexts | NoTexts:
+    """Where texts of sampled items are kept, if that is wanted. UsageError if what redacts them cannot be had."""
+    if config.annotation is None or not config.annotation.texts:
+        return NoTexts()
+    return KeptTexts(config.annotation, redaction_of(config.annotation.redact))
+
+
 def memory_of(config: RunConfig) -> Memory:
-    """An empty memory of the configured size."""
+    """An empty memory of the configured size; the errors of `texts_of`."""
     payload = payload_of(config.source)
-    return Memory(Slices(config.slices.max), Pairing(payload.wait, payload.waiting), Seen(payload.remember))
+    pairing, seen = Pairing(payload.wait, payload.waiting), Seen(payload.remember)
+    return Memory(Slices(config.slices.max), pairing, seen, texts_of(config))
 
 
 def payload_of(source: SourceConfig) -> PayloadConfig:
@@ -197,8 +244,31 @@ def _state(config: RunConfig, reference: Reference, provider: str, memory: Memor
         Windows(config.windows, reference.labels, names),
         memory,
         Ledger(config.source.name, names),
-        Identity(version("leadline"), info),
+        Identity(version("leadline"), info, shape_of(reference)),
+        decision_of(config, reference),
     )
+
+
+def decision_of(config: RunConfig, reference: Reference) -> Decision:
+    """What decides by this configuration, with nothing decided yet."""
+    detectors = reference.detectors.items()
+    rows = [0 if name in BIASED else len(each.validation_scores) for name, each in detectors]
+    return Decision(rules_of(config), f"{reference.model}, {reference.id}", rows)
+
+
+def rules_of(config: RunConfig) -> Rules:
+    """When this configuration wants a page."""
+    alerts, windows = config.alerts, config.windows
+    budget = alerts.false_alarms_per_month / alerts.shared_by
+    return Rules(alerts.max_drop, budget, alerts.precision, windows.pane, windows.short, windows.long)
+
+
+def shape_of(reference: Reference) -> SourceShape:
+    """What the source of this reference looks like."""
+    depths = reference.source.depths
+    counts = bucket_counts(depths[np.newaxis], DEPTH_EDGES, np.zeros(len(depths), np.intp), 1)
+    accuracy = reference.source.accuracy.get("test", float("nan"))
+    return SourceShape(DEPTH_EDGES, tuple(counts[0, 0].tolist()), accuracy)
 
 
 def open_checkpoints(config: RunConfig, reference: Reference, clocks: Clocks) -> Checkpoints | NoCheckpoints:

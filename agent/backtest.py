@@ -2,59 +2,41 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from agent.methods import ENSEMBLE, LEAST, methods_of
-from agent.observed import drawn
 from agent.reference import Trust
 from detectors.drop import LEAST_DOMAINS, DropFit
 from detectors.intervals import LEVEL, around, half_width
 from detectors.panel import LabelledDomain
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from numpy.typing import NDArray
+    from collections.abc import Callable
 
     from agent.reference import Domain, Reference
-    from detectors.contract import Outputs
+    from agent.taught import TaughtRows
     from detectors.intervals import AccuracyEstimate
 
-# Rows of a labelled domain that its head learns from: as many as a window's sample and as many again.
-MOST_ROWS = 4_000
 
-
-@dataclass(frozen=True)
-class Taught:
-    """Rows that teach: the outputs of n items and their class indices (n,)."""
-
-    outputs: Outputs
-    labels: NDArray[np.intp]
-
-
-def with_estimator(
-    reference: Reference,
-    train: Taught,
-    domains: Mapping[str, Taught],
-    on_progress: Callable[[int, int], None],
-) -> Reference:
+def with_estimator(reference: Reference, on_progress: Callable[[int, int], None]) -> Reference:
     """The reference with an estimator, its trust, and each domain's drop as estimated without that domain.
 
-    Where items have one class each it is agreement with the panel of all labelled domains, the source among them;
-    for sequence labellers the ensemble of regressions. With too few domains the reference says so.
+    Where items have one class each it is agreement with the panel of all labelled domains, the source among them,
+    that learns from `reference.taught`; for sequence labellers, which have none, the ensemble of regressions. With
+    too few domains the reference says so.
     """
-    if train.outputs.logits is None:
+    taught = reference.taught
+    if taught is None:
         return _regressed(reference)
     least = LEAST_DOMAINS - 1
-    if len(domains) < least:
-        return replace(reference, trust=Trust(too_few(len(domains), least)))
-    rows = {name: drawn(len(taught.labels), MOST_ROWS) for name, taught in domains.items()}
-    panel = [_labelled(train, drawn(len(train.labels), MOST_ROWS), len(reference.labels))]
-    panel += [_labelled(taught, rows[name], len(reference.labels)) for name, taught in domains.items()]
-    predicted = [_predicted(taught)[rows[name]] for name, taught in domains.items()]
+    if len(taught.domains) < least:
+        return replace(reference, trust=Trust(too_few(len(taught.domains), least)))
+    classes = len(reference.labels)
+    panel = [_labelled(rows, classes) for rows in (taught.source, *taught.domains.values())]
+    predicted = [rows.predicted for rows in taught.domains.values()]
     fit = DropFit(panel, [[None, *predicted]], lambda done: on_progress(done, len(panel) + 1))
     estimator = fit.estimator(0)
     covered, checked = fit.coverage()
@@ -73,15 +55,8 @@ def too_few(domains: int, least: int) -> str:
     return f"the reference has {found} beside its source: name at least {least} under `domains` and fit it again"
 
 
-def _labelled(taught: Taught, rows: NDArray[np.intp], classes: int) -> LabelledDomain:
-    embedding = taught.outputs.embedding[rows].astype(np.float32)
-    return LabelledDomain(embedding, taught.labels[rows], classes)
-
-
-def _predicted(taught: Taught) -> NDArray[np.intp]:
-    logits = taught.outputs.logits
-    chosen: NDArray[np.intp] = np.zeros(0, np.intp) if logits is None else logits.argmax(axis=1)
-    return chosen
+def _labelled(rows: TaughtRows, classes: int) -> LabelledDomain:
+    return LabelledDomain(rows.embedding.astype(np.float32), rows.labels, classes)
 
 
 def _regressed(reference: Reference) -> Reference:

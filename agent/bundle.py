@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import asdict
+from contextlib import contextmanager
+from dataclasses import asdict, fields, replace
 from datetime import UTC, datetime
 from math import isnan
 from typing import TYPE_CHECKING, Any
@@ -15,7 +16,17 @@ from safetensors.numpy import load_file, save_file
 
 from agent.artefacts import MANIFEST, read_manifest, verify, write_manifest, written_whole
 from agent.errors import ArtefactError, UsageError
-from agent.reference import Calibrated, Domain, EncoderIdentity, Reference, SourceFacts, TaskIdentity, Trust
+from agent.reference import (
+    Calibrated,
+    Domain,
+    EncoderIdentity,
+    Reference,
+    SourceFacts,
+    TaskIdentity,
+    Trust,
+    Version,
+)
+from agent.taught import Taught, TaughtRows
 from agent.words import Vocabulary
 from detectors.calibration import Temperature
 from detectors.contract import Head
@@ -25,17 +36,19 @@ from detectors.persistence import from_arrays, to_arrays
 from detectors.table import DETECTORS
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
     from numpy.typing import NDArray
 
-SCHEMA = 2
+SCHEMA = 3
 WHAT = "a reference"
 # What tells a reference's manifest from that of an encoder.
 PARTS = {"schema", "id", "model", "task", "encoder", "detectors", "primary"}
 # What an estimator has beside its panel.
 ESTIMATOR_NUMBERS = ("level", "centre", "slope", "error", "items")
+# What the estimator learnt from: labelled rows of the source and of each domain.
+TAUGHT = "taught.safetensors"
 NAN = float("nan")
 
 
@@ -51,12 +64,23 @@ def save_reference(reference: Reference, directory: Path) -> str:
         raise UsageError(f"{directory}: cannot be written: {error}") from error
 
 
-def check_place(directory: Path) -> None:
-    """UsageError if something other than a reference is there: an encoder, say, must not be written over."""
+def check_place(directory: Path, made: Version | None = None) -> None:
+    """UsageError if something other than a reference is there: an encoder, say, must not be written over.
+
+    With `made`, from which version by which episode a new one is made, another reference neither: only what was
+    made of the same by the same.
+    """
     if directory.is_dir() and not any(directory.iterdir()):
         return
     if directory.exists() and not ((directory / MANIFEST).is_file() and _is_ours(directory)):
         raise UsageError(f"{directory} already exists and is not a reference: choose another name")
+    if directory.exists() and made is not None:
+        earlier = read_manifest(directory, WHAT).get("earlier")
+        if not isinstance(earlier, list) or earlier[-1:] != [asdict(made)]:
+            raise UsageError(
+                f"{directory} holds another reference, which an agent may be running on: choose another name, or "
+                "write over it with --force"
+            )
 
 
 def _is_ours(directory: Path) -> bool:
@@ -84,6 +108,8 @@ def _save(reference: Reference, directory: Path) -> str:
             )
         if reference.estimator:
             save_file(_estimator_arrays(reference.estimator), scratch / "estimator.safetensors")
+        if reference.taught:
+            save_file(_taught_arrays(reference.taught), scratch / TAUGHT)
         _write_json(
             scratch / "words.json",
             {
@@ -103,10 +129,25 @@ def _save(reference: Reference, directory: Path) -> str:
 
 
 def load_reference(directory: Path) -> Reference:
-    """The reference in a bundle, verified before anything in it is parsed.
+    """The reference in a bundle, verified before anything in it is parsed; without what its estimator learnt from.
 
     UsageError if there is none; ArtefactError if it is damaged, changed, or of another schema version.
     """
+    manifest = _verified(directory)
+    with _parsing(directory):
+        return _checked(_parsed(directory, manifest))
+
+
+def load_taught(directory: Path) -> Reference:
+    """The reference with what its estimator learnt from, so that a domain can be added. As `load_reference`."""
+    manifest = _verified(directory)
+    with _parsing(directory):
+        reference = _checked(_parsed(directory, manifest))
+        return replace(reference, taught=_parsed_taught(directory, reference))
+
+
+def _verified(directory: Path) -> dict[str, Any]:
+    """The manifest of a bundle whose files are as they were written."""
     manifest = read_manifest(directory, WHAT)
     if "encoder" not in manifest and "detectors" not in manifest:
         raise UsageError(f"{directory} is not a reference: its {MANIFEST} is that of something else")
@@ -116,12 +157,19 @@ def load_reference(directory: Path) -> Reference:
             "run `leadline fit` again with this version"
         )
     verify(directory, manifest, "reference")
-    try:
+    with _parsing(directory):
         if manifest.get("id") != _identity(manifest):
             raise ArtefactError(
                 f"reference {directory} was changed: {MANIFEST} does not match the id in it. Get it again."
             )
-        return _checked(_parsed(directory, manifest))
+    return manifest
+
+
+@contextmanager
+def _parsing(directory: Path) -> Iterator[None]:
+    """Turns what parsing stumbles over into an ArtefactError that names the bundle."""
+    try:
+        yield
     except (AttributeError, KeyError, TypeError, ValueError, RecursionError, SafetensorError) as error:
         raise ArtefactError(
             f"reference {directory} is not complete: {error!r}. Run `leadline fit` again."
@@ -150,6 +198,7 @@ def _facts(reference: Reference) -> dict[str, Any]:
         "temperature": asdict(reference.temperature),
         "trust": _without_nan(asdict(reference.trust)),
         "home": _without_nan(reference.home),
+        "earlier": [asdict(version) for version in reference.earlier],
         "rows": dict(reference.source.rows),
         "accuracy": dict(reference.source.accuracy),
     }
@@ -174,6 +223,16 @@ def _detector_arrays(reference: Reference) -> dict[str, NDArray[np.generic]]:
 
 def _estimator_arrays(estimator: DropEstimator) -> dict[str, NDArray[np.generic]]:
     return to_arrays(estimator.panel) | {name: np.array(getattr(estimator, name)) for name in ESTIMATOR_NUMBERS}
+
+
+def _taught_arrays(taught: Taught) -> dict[str, NDArray[np.generic]]:
+    """The rows under `<place>.<field>`: 0 is the source, then the domains in their order."""
+    parts = (taught.source, *taught.domains.values())
+    return {
+        f"{place}.{field.name}": np.ascontiguousarray(getattr(rows, field.name))
+        for place, rows in enumerate(parts)
+        for field in fields(rows)
+    }
 
 
 def _write_json(path: Path, content: object) -> None:
@@ -209,6 +268,7 @@ def _parsed(directory: Path, manifest: dict[str, Any]) -> Reference:
         trust=Trust(**_with_nan(manifest["trust"])),
         estimator=_parsed_estimator(directory),
         home=_with_nan(manifest["home"]),
+        earlier=tuple(Version(**row) for row in manifest["earlier"]),
         id=manifest["id"],
     )
 
@@ -244,6 +304,19 @@ def _parsed_estimator(directory: Path) -> DropEstimator | None:
     arrays = load_file(path)
     numbers = {name: arrays.pop(name).item() for name in ESTIMATOR_NUMBERS}
     return DropEstimator(panel=from_arrays(Panel, arrays), **numbers)
+
+
+def _parsed_taught(directory: Path, reference: Reference) -> Taught | None:
+    path = directory / TAUGHT
+    if not path.exists():
+        return None
+    arrays = load_file(path)
+
+    def rows(place: int) -> TaughtRows:
+        return TaughtRows(*(arrays[f"{place}.{field.name}"] for field in fields(TaughtRows)))
+
+    names = [domain.name for domain in reference.domains]
+    return Taught(rows(0), {name: rows(place) for place, name in enumerate(names, start=1)})
 
 
 def _parsed_source(directory: Path, manifest: dict[str, Any]) -> SourceFacts:

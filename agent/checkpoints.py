@@ -24,11 +24,13 @@ from agent.state_store.files import facts_of, opened
 from agent.state_store.kept import Changes
 from agent.state_store.quarantine import Quarantine
 from agent.state_store.rows import Rows
+from agent.state_store.succession import bequeath, left_by
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
+    from agent.alert_report import Episode
     from agent.state_store.kept import Kept
 
 UNSAVED = (
@@ -145,13 +147,28 @@ class Checkpoints(Recurring):
             return self._afresh(error)
 
     def _afresh(self, error: UnusableError) -> sqlite3.Connection:
-        """Put the state aside, and begin a new one."""
+        """Put the state aside, and begin a new one with what it leaves."""
+        left: list[Episode] = []
+        try:
+            with self._told():
+                left = left_by(self._path, error, self._epoch())
+        except UnusableError as damage:
+            error = damage
         self._quarantine.take(error, self._epoch())
         try:
             with self._told():
-                return opened(self._path, self._owner)
+                return self._begun(left)
         except UnusableError as again:
             raise ArtefactError(f"state.path: {self._path}: a new state cannot be used: {again.what}") from again
+
+    def _begun(self, left: list[Episode]) -> sqlite3.Connection:
+        database = opened(self._path, self._owner)
+        try:
+            bequeath(database, left)
+        except BaseException:
+            database.close()
+            raise
+        return database
 
     @contextmanager
     def _told(self) -> Iterator[None]:

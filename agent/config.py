@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
 
@@ -17,7 +18,11 @@ from agent.strict import Duration, Name, Strict
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from pydantic_core import ErrorDetails
+
 MOST_PANES = 1000
+# What XML, in which class names are given to Label Studio, cannot hold or gives back as something else.
+_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
 
 
 class ModelConfig(Strict):
@@ -42,6 +47,8 @@ class ModelConfig(Strict):
     def _consistent(self) -> Self:
         if len(set(self.labels)) != len(self.labels):
             raise ValueError("labels must all be different")
+        if _CONTROL.search("".join(self.labels)):
+            raise ValueError("labels must hold no control characters: what people label with cannot show them")
         if (self.outputs == "onnx") != (self.path is not None):
             raise ValueError("`path` goes with `outputs: onnx`, and only with it")
         if self.outputs == "head" and self.head is not None:
@@ -183,7 +190,10 @@ def load_config(path: Path, kind: type[Config]) -> Config:
 
 def _findings(error: ValidationError) -> Iterable[str]:
     """One line a mistake: where, what, and what was found there."""
-    for item in error.errors():
+    items = error.errors()
+    for item in items:
+        if item["type"] == "too_short" and any(_is_below(each, item) for each in items):
+            continue  # pydantic counts only those of its parts that are right
         where = ".".join(str(part) for part in item["loc"]) or "configuration"
         if item["type"] == "extra_forbidden":
             yield f"{where}: unknown key. Remove it, or check its spelling."
@@ -196,6 +206,11 @@ def _findings(error: ValidationError) -> Iterable[str]:
         else:
             found = _found(item["loc"], item["input"])
             yield f"{where}: {item['msg'].removeprefix('Value error, ')} (found: {found})"
+
+
+def _is_below(item: ErrorDetails, above: ErrorDetails) -> bool:
+    where = above["loc"]
+    return len(item["loc"]) > len(where) and item["loc"][: len(where)] == where
 
 
 def _found(where: tuple[int | str, ...], value: object) -> str:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from threading import Event
 
     from agent.loop import Clocks
+    from agent.report import DropEstimate
     from agent.schedule import Trouble
     from agent.window_contents import EndedWindow, Estimate
 
@@ -85,6 +86,17 @@ class EstimateJob:
         with self._lock:
             made, self._made = self._made, []
         return made
+
+    def of(self, window: EndedWindow) -> DropEstimate | None:
+        """The estimate of this window, made in the caller's thread; None, and counted, if it broke."""
+        try:
+            return self._estimate(window.merged())
+        except Exception as error:  # noqa: BLE001 - as in the job: records must go on
+            with self._lock:
+                self._latest = replace(
+                    self._latest, failures=with_failure(self._latest.failures, Failure.of(error))
+                )
+            return None
 
     def unfinished(self, stop: Event) -> bool:
         """Wait a moment for what was offered last; False once that is done, takes too long, or `stop` is set."""

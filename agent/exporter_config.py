@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from agent.strict import Duration, Strict
 
@@ -19,6 +19,20 @@ class PrometheusConfig(Strict):
 
 # Secrets never go into a configuration, so no user or password into a URL.
 Url = Annotated[str, Field(pattern=r"^https?://[^@\s]+$")]
+
+
+def _not_ours(name: str) -> str:
+    if name in {"alertname", "model", "slice"}:
+        raise ValueError("alertname, model and slice are set by the agent: choose another name")
+    return name
+
+
+# Alertmanager takes no other names; the three say which alert it is.
+AlertLabel = Annotated[
+    str,
+    Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$"),
+    AfterValidator(_not_ours),
+]
 
 
 class StatusConfig(Strict):
@@ -46,7 +60,10 @@ class AlertmanagerConfig(Strict):
 
     urls: tuple[Url, ...] = Field(min_length=1, description="Every Alertmanager of the cluster, not a balancer.")
     token_file: Path | None = Field(None, description="A bearer token, read again when it changes.")
-    labels: dict[str, str] = Field(default_factory=dict, description="Further labels of every alert.")
+    labels: dict[AlertLabel, Annotated[str, Field(min_length=1)]] = Field(
+        default_factory=dict, description="Further labels of every alert, or another `severity`."
+    )
+    runbook_url: Url | None = Field(None, description="Where whoever is woken reads what to do.")
     every: Duration = Field(60.0, ge=30, le=180, description="How often a firing alert is sent again.")
     timeout: Duration = 10.0
 

@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from agent.backtest import Taught, with_estimator
+from agent.backtest import with_estimator
 from agent.errors import UsageError
 from agent.estimation import Counted, comparison_of
 from agent.observed import drawn, of_rows
 from agent.reference import Calibrated, Domain, Reference, SourceFacts, Trust
 from agent.sample import half, single
 from agent.scorer import scores_of, tokens_of
+from agent.taught import MOST_ROWS, Taught, TaughtRows
 from agent.words import Vocabulary
 from detectors.calibration import fit_temperature
 from detectors.contract import FitError, Source, missing
@@ -53,9 +54,9 @@ class Split:
         return self.table.quality(self.outputs)
 
     @property
-    def taught(self) -> Taught:
-        """The rows as the estimator learns from them."""
-        return Taught(self.outputs, self.table.labels)
+    def taught(self) -> TaughtRows:
+        """The rows that the estimator learns from."""
+        return TaughtRows.of(self.outputs, self.table.labels, drawn(len(self.table), MOST_ROWS))
 
     @property
     def accuracy(self) -> float:
@@ -104,12 +105,16 @@ def freeze(config: FitConfig, fitted: Fitted, on_progress: Callable[[int, int], 
     comparison = comparison_of(reference)
     described = (_domain(reference, comparison, name, split) for name, split in fitted.domains.items())
     home = _domain(reference, comparison, "source", validation).shift
-    return with_estimator(
-        replace(reference, domains=tuple(described), home=home),
-        fitted.source["train"].taught,
-        {name: split.taught for name, split in fitted.domains.items()},
-        on_progress,
-    )
+    taught = _taught(fitted)
+    return with_estimator(replace(reference, domains=tuple(described), home=home, taught=taught), on_progress)
+
+
+def _taught(fitted: Fitted) -> Taught | None:
+    """What the estimator learns from; None where items have no class."""
+    train = fitted.source["train"]
+    if train.outputs.logits is None:
+        return None
+    return Taught(train.taught, {name: split.taught for name, split in fitted.domains.items()})
 
 
 def _fit_detectors(config: FitConfig, source: Source) -> tuple[dict[str, Calibrated], dict[str, str]]:

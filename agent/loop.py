@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 from agent.errors import ServiceError
+from agent.no_annotation import NoAnnotation
 from agent.state import Beside
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
     from threading import Event
 
+    from agent.alert_report import Asked, Episode
     from agent.batch import Batch
     from agent.messages import DeadLetters
-    from agent.records import Record
-    from agent.report import Estimation, Report, SourceStatus, Upkeep, WindowEstimate, WindowReport
+    from agent.records import Label, Record
+    from agent.report import DropEstimate, Estimation, Report, SourceStatus, Upkeep, WindowEstimate, WindowReport
     from agent.scorer import Scored
     from agent.state import State
     from agent.window_contents import EndedWindow
@@ -64,7 +66,10 @@ class Checkpoints(Protocol):
 
 
 class Estimates(Protocol):
-    """Estimates made beside the loop, in a thread of their own. Nothing here raises, or waits but `unfinished`."""
+    """Estimates made beside the loop, in a thread of their own.
+
+    Nothing here raises; only `of` and `unfinished` take time.
+    """
 
     @property
     def latest(self) -> Estimation:
@@ -76,8 +81,36 @@ class Estimates(Protocol):
     def take(self) -> list[WindowEstimate]:
         """The estimates made since the last call, in the order they were made; each is in `latest` too."""
 
+    def of(self, window: EndedWindow) -> DropEstimate | None:
+        """The estimate of this window, made here and now in a fraction of a second; None if it broke."""
+
     def unfinished(self, stop: Event) -> bool:
         """Wait a moment for the windows offered last; whether to wait on: not for ever, not once told to stop."""
+
+
+class Annotation(Protocol):
+    """Asks people for labels, and takes them. Nothing here raises."""
+
+    def ask(self, episode: Episode, window: EndedWindow, estimate: DropEstimate | None) -> None:
+        """Write the annotation batch of an episode, drawn from this window, of which that is the estimate."""
+
+    def lacks(self, episode: str) -> bool:
+        """Whether a batch should be there and is neither there nor about to be."""
+
+    def take(self, labels: Sequence[Label]) -> None:
+        """Labels that came on their own; those of a batch's items are kept with it."""
+
+    def tidy(self, now: float, asking: Collection[str]) -> None:
+        """Do what is due: write what could not be written, delete texts that are too old, look for new labels.
+
+        `asking` are the episodes (ids) that are open.
+        """
+
+    def acquitted(self, max_drop: float) -> Iterable[str]:
+        """The episodes (ids) whose labels say that no more than this is lost."""
+
+    def told(self) -> Asked:
+        """What was asked and what came back."""
 
 
 # Records that are scored between two signs of life: one message can hold thousands.
@@ -88,11 +121,15 @@ PAUSE = 0.5
 
 @dataclass(frozen=True)
 class Listeners:
-    """Who is told: `publish` of every new snapshot, `closed` of a window that ends, `estimated` of an estimate."""
+    """Who is told: `publish` of snapshots, `closed` of windows, `estimated` of estimates, `decided` of episodes.
+
+    Of each as soon as it is there; of an episode when it begins and when it ends.
+    """
 
     publish: Callable[[Report], None]
     closed: Callable[[WindowReport], None]
     estimated: Callable[[WindowEstimate], None] = lambda _: None
+    decided: Callable[[Episode], None] = lambda _: None
 
 
 @dataclass(frozen=True)
@@ -116,6 +153,7 @@ class Loop:
     listeners: Listeners
     stop: Event
     clocks: Clocks
+    annotation: Annotation = field(default_factory=NoAnnotation)
 
     def run(self) -> None:
         """Until `stop` is set or the source has ended. Raises only for what no record can cause."""
@@ -128,15 +166,18 @@ class Loop:
             self._fold(batch)
             self._deliver(batch)
             self._close(finished=batch.ended)
+            self._decide()
             self._publish()
             if batch.ended:
                 break
             if batch.settle or self.checkpoints.due(self.clocks.monotonic()):
+                self._look_at_labels()
                 self._try_to_settle()
         self._end()
 
     def _fold(self, batch: Batch) -> None:
         self.state.receive(batch)
+        self.annotation.take(batch.labels)
         for start in range(0, len(batch.records), AT_ONCE):
             self._publish()  # a scrape during the long part sees the batch in flight
             records = batch.records[start : start + AT_ONCE]
@@ -157,9 +198,37 @@ class Loop:
         self.state.delivered(batch.letters)
 
     def _close(self, *, finished: bool) -> None:
-        for window in self.state.close_windows(finished=finished):
+        for window in self.state.close_windows(self.clocks.epoch(), finished=finished):
             self.listeners.closed(window)
         self.estimates.offer(self.state.take_ended())
+
+    def _decide(self) -> None:
+        """On the estimates made meanwhile, between batches; and have done what follows from what was decided."""
+        for made in self.estimates.take():
+            self.state.decision.estimated(made, self.clocks.epoch())
+            self.listeners.estimated(made)
+        changed = self.state.decision.take_changed()
+        if changed:
+            self._try_to_settle()  # before anybody is told: after a crash it must be the same episode
+        for episode in changed:
+            self._ask(episode)
+            self.listeners.decided(episode)
+
+    def _ask(self, episode: Episode) -> None:
+        """Of what came since the change alone: labels of what was before it would say that less is lost."""
+        window = self.state.asked_about(episode) if episode.open and self.annotation.lacks(episode.id) else None
+        if window is not None:
+            self.annotation.ask(episode, window, self.estimates.of(window))
+
+    def _look_at_labels(self) -> None:
+        now = self.clocks.epoch()
+        self.state.texts.expire(now)
+        asking = self.state.decision.alerts().open
+        self.annotation.tidy(now, [episode.id for episode in asking])
+        for episode in asking:
+            self._ask(episode)  # where an earlier run was ended before its batch could be written
+        for name in self.annotation.acquitted(self.state.decision.rules.max_drop):
+            self.state.decision.harmless(name, now)
 
     def _settle(self) -> None:
         self.checkpoints.save(self.state)  # panes and positions: one transaction
@@ -174,7 +243,7 @@ class Loop:
 
     def _go_back(self) -> None:
         """To what the source has taken note of: the rest is somebody else's."""
-        self.state.roll_back()
+        self.state.roll_back(self.clocks.epoch())
         self.source.seek(self.state.positions)
 
     def _end(self) -> None:
@@ -183,11 +252,13 @@ class Loop:
             self._go_back()
             self._settle()
         while self.estimates.unfinished(self.stop):  # of the last windows; the state is safe by now
+            self._decide()
             self._publish()
+        self._decide()
         self._publish(ready=False)
 
     def _publish(self, *, ready: bool = True) -> None:
-        for estimate in self.estimates.take():
-            self.listeners.estimated(estimate)
-        beside = Beside(self.estimates.latest, self.source.status(), self.checkpoints.upkeep())
+        beside = Beside(
+            self.estimates.latest, self.source.status(), self.checkpoints.upkeep(), self.annotation.told()
+        )
         self.listeners.publish(self.state.report(self.clocks.epoch(), ready=ready, beside=beside))

@@ -31,10 +31,13 @@ class NoEstimates:
     def offer(self, windows: tuple[EndedWindow, ...]) -> None:
         """Say of each of these windows why there is no estimate."""
         for window in windows:
-            told = DropEstimate(n=window.items, level=float("nan"), reason=self._reason)
-            made = WindowEstimate(*window.key, window.end, self._epoch(), told)
+            made = WindowEstimate(*window.key, window.end, self._epoch(), self.of(window))
             self.latest = self.latest.with_estimate(window.key, made)
             self._made.append(made)
+
+    def of(self, window: EndedWindow) -> DropEstimate:
+        """Why there is none."""
+        return DropEstimate(n=window.items, level=float("nan"), reason=self._reason)
 
     def take(self) -> list[WindowEstimate]:
         """What was said since the last call."""

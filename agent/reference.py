@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from agent.taught import Taught
     from agent.words import Vocabulary
     from detectors.calibration import Temperature
     from detectors.contract import Detector, Head, Vector
@@ -104,10 +105,21 @@ class Calibrated:
 
 
 @dataclass(frozen=True)
+class Version:
+    """An earlier version of a reference, and the episode whose labels the next one added to it."""
+
+    id: str
+    episode: str
+
+
+@dataclass(frozen=True)
 class Reference:
     """The frozen, fitted bundle. `unavailable` says why a detector could not be fitted.
 
     `home` holds the shift metrics of the source's own validation rows: what they are where nothing shifted.
+    `earlier` names the versions that this one came from, the first one first; all have the same source, detectors
+    and p-values. `taught` is what the estimator learnt from: held while one is fitted, read from a bundle only
+    where asked for, None where items have no class.
     """
 
     model: str
@@ -125,4 +137,11 @@ class Reference:
     trust: Trust
     estimator: DropEstimator | None = None
     home: Mapping[str, float] = field(default_factory=dict)
+    earlier: tuple[Version, ...] = ()
+    taught: Taught | None = None
     id: str = ""
+
+    @property
+    def ids(self) -> frozenset[str]:
+        """Its own id and those of its earlier versions, with which it shares its source and its detectors."""
+        return frozenset({self.id, *(version.id for version in self.earlier)})

@@ -82,7 +82,8 @@ class Histogram:
 class WindowReport:
     """One slice's window: merged panes ending at `end` (epoch seconds). Ratios are fractions.
 
-    `enough` is False below the configured number of items; then every ratio and mean is NaN.
+    `enough` is False below the configured number of items; then every ratio and mean is NaN. `depth_counts` are
+    items by the buckets of `SourceShape.depth_edges`, empty where not enough.
     """
 
     slice: str
@@ -96,6 +97,19 @@ class WindowReport:
     q: float
     confidence_mean: float
     classes: Mapping[str, int]
+    depth_counts: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class SourceShape:
+    """What the source looks like: its items by depth, with upper bounds, and the accuracy on its test rows.
+
+    A depth lies in the bucket of the lowest bound not below it. Empty and NaN where it is not known.
+    """
+
+    depth_edges: tuple[float, ...] = ()
+    depth_counts: tuple[int, ...] = ()
+    accuracy: float = float("nan")
 
 
 @dataclass(frozen=True)
@@ -199,7 +213,7 @@ class Report:
 
     `item_p_values` is keyed by (slice, detector); `windows` holds the newest short and long window of each
     slice; `heartbeat` is when the loop last moved (epoch seconds); `notified`
-    how the telling of each receiver of episodes goes.
+    how the telling of each receiver of episodes goes; `shape` what the windows are held against.
     """
 
     time: float
@@ -218,3 +232,4 @@ class Report:
     upkeep: Upkeep = field(default_factory=Upkeep)
     alerts: Alerts = field(default_factory=Alerts)
     notified: Mapping[str, Notified] = field(default_factory=lambda: MappingProxyType({}))
+    shape: SourceShape = SourceShape()

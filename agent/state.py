@@ -7,8 +7,9 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+from agent.alert_report import Asked
 from agent.reasons import Reason
-from agent.report import Estimation, Report, SourceStatus, Upkeep, WindowReport
+from agent.report import Estimation, Report, SourceShape, SourceStatus, Upkeep, WindowReport
 from agent.scorer import Scored
 
 if TYPE_CHECKING:
@@ -16,7 +17,9 @@ if TYPE_CHECKING:
 
     import numpy as np
 
+    from agent.alert_report import Alerts, Episode
     from agent.batch import Batch
+    from agent.decision import Decision
     from agent.ledger import Ledger
     from agent.memory import Memory
     from agent.messages import DeadLetter
@@ -24,6 +27,7 @@ if TYPE_CHECKING:
     from agent.records import Label, Record
     from agent.report import ModelInfo, WindowEstimate
     from agent.summary import Summary
+    from agent.watch import Decided
     from agent.window_contents import EndedWindow
     from agent.windows import Windows, WindowsSnapshot
 
@@ -38,6 +42,7 @@ class Identity:
 
     version: str
     info: ModelInfo
+    shape: SourceShape = field(default_factory=SourceShape)
 
 
 @dataclass(frozen=True)
@@ -47,6 +52,7 @@ class Beside:
     estimation: Estimation = field(default_factory=Estimation)
     source: SourceStatus = field(default_factory=SourceStatus)
     upkeep: Upkeep = field(default_factory=Upkeep)
+    asked: Asked = field(default_factory=Asked)
 
 
 @dataclass(frozen=True)
@@ -58,21 +64,24 @@ class _Snapshot:
     halves: tuple[Half, ...]
     seen: tuple[int, ...]
     reports: Mapping[tuple[str, str], WindowReport]
+    decided: Decided
 
 
 class State:
     """Folds scored batches into panes, closes windows, and renders itself as a frozen Report."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913, PLR0917 - its parts
         self,
         summary: Summary,
         windows: Windows,
         memory: Memory,
         ledger: Ledger,
         identity: Identity,
+        decision: Decision,
     ) -> None:
         self._summary = summary
         self._windows = windows
+        self.decision = decision
         self._admitted: list[Record] = []
         self._scored: list[Scored] = []
         self._told = float("-inf")
@@ -83,6 +92,7 @@ class State:
         self.positions: dict[str, int] = {}
         self.pairing = memory.pairing
         self.seen = memory.seen
+        self.texts = memory.texts
         self._labels: list[Label] = []
         self._confirmed = self._snapshot()
 
@@ -104,7 +114,7 @@ class State:
         """The source has taken note of this state's positions: `roll_back` comes back to here."""
         self._confirmed = self._snapshot()
 
-    def roll_back(self) -> None:
+    def roll_back(self, now: float) -> None:
         """Undo what was counted since the source last took note: somebody else reads those records."""
         kept = self._confirmed
         # Not `_windows`: what was scored is folded first, and so is processed, whoever keeps it in the end.
@@ -113,6 +123,8 @@ class State:
         self.pairing.restore(kept.halves)
         self.seen.restore(kept.seen)
         self._reports = dict(kept.reports)
+        self.decision.roll_back(kept.decided, now)
+        self.texts.prune(self._windows.panes.values())
         self._labels = []
         self._ledger.resume(len(self.pairing))
 
@@ -123,6 +135,7 @@ class State:
             self.pairing.snapshot(),
             self.seen.snapshot(),
             dict(self._reports),
+            self.decision.decided,
         )
 
     def add(self, records: Sequence[Record], scored: Scored) -> None:
@@ -152,6 +165,7 @@ class State:
         panes = self._summary.panes(self._admitted, slices, Scored.joined(self._scored), self._windows.ceiling)
         self._windows.add(panes)
         self._ledger.folded(panes)
+        self.texts.keep(self._admitted, slices, panes)
         self._admitted, self._scored = [], []
 
     @property
@@ -159,6 +173,10 @@ class State:
         """The windows, with every record in them that was added."""
         self._fold()
         return self._windows
+
+    def asked_about(self, episode: Episode) -> EndedWindow | None:
+        """What the newest long window of an episode's slice holds of the time since the change; None without."""
+        return self._windows.newest_long(episode.slice, episode.since)
 
     def take_ended(self) -> tuple[EndedWindow, ...]:
         """What the windows closed since the last call are made of."""
@@ -176,9 +194,16 @@ class State:
         self._reports = {(report.slice, report.window): report for report in self.windows.newest()}
         self.confirm()
 
-    def close_windows(self, *, finished: bool = False) -> list[WindowReport]:
-        """Windows of the panes that are over, oldest first; if the stream has finished, also of the open ones."""
+    def close_windows(self, now: float, *, finished: bool = False) -> list[WindowReport]:
+        """Windows of the panes that are over, oldest first; if the stream has finished, also of the open ones.
+
+        What their panes say is decided on as well, at the moment `now` (epoch seconds).
+        """
         closed = self.windows.close() if self._windows.due else []
+        if sealed := self._windows.take_sealed():
+            self.decision.sealed(sealed, now)
+            self.decision.passed(self._windows.sealed_until, now)
+            self.texts.prune(self._windows.panes.values())
         if finished:
             closed += self.windows.finish()
         self._reports.update({(report.slice, report.window): report for report in closed})
@@ -207,6 +232,17 @@ class State:
             estimation=self._current(beside.estimation, windows),
             source=beside.source,
             upkeep=beside.upkeep,
+            shape=self._identity.shape,
+            alerts=self._alerts(beside.asked),
+        )
+
+    def _alerts(self, asked: Asked) -> Alerts:
+        return replace(
+            self.decision.alerts(),
+            batches=asked.batches,
+            realised=asked.realised,
+            batch_failures=asked.failures,
+            texts_lost=self.texts.failures,
         )
 
     def _recent(self, report: WindowReport) -> bool:

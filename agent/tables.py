@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+# The id of an annotation batch's item, in tools that put a number of their own under `id`.
+ITEM_ID = "leadline_id"
 COLUMNS = (
     "text",
     "text_pair",
@@ -33,6 +35,7 @@ COLUMNS = (
     "timestamp",
     "slice",
     "model_version",
+    ITEM_ID,
 )
 LISTS = ("tokens", "logits", "probabilities", "features")
 FORMATS = ".parquet, .csv or .jsonl"
@@ -57,8 +60,9 @@ class Table:
         """UsageError naming every column that is missing and what the table has instead."""
         absent = [name for name in columns if name not in self.data.column_names]
         if absent:
+            missing = "column {} is missing" if len(absent) == 1 else "columns {} are missing"
             raise UsageError(
-                f"{self.path}: column {', '.join(map(repr, absent))} is missing. "
+                f"{self.path}: {missing.format(', '.join(map(repr, absent)))}. "
                 f"The table has: {', '.join(self.data.column_names)}."
             )
 
@@ -327,4 +331,5 @@ _READERS: Mapping[str, Callable[[Path], pa.Table]] = {
     ".parquet": _read_parquet,
     ".csv": _read_csv,
     ".jsonl": _read_jsonl,
+    ".ndjson": _read_jsonl,
 }

@@ -104,22 +104,31 @@ def _predicted(
     return found
 
 
-def target_score(
-    source: tuple[float, int], right: NDArray[np.bool_], quality: Vector, rows: int, trained_on: int
+def target_score(  # noqa: PLR0913, PLR0917 - two scores, on what they were reached, and an option
+    source: tuple[float, int],
+    right: NDArray[np.bool_],
+    quality: Vector,
+    rows: int,
+    trained_on: int,
+    weights: Vector | None = None,
 ) -> TargetScore:
     """TT, TD and IDD with their intervals, and the scenario.
 
     `source` is SS and on how many rows; `right` (n,) what `cross_validated` gives, on `rows` training rows;
-    `quality` (n,) that of the model on the same items, which was trained on `trained_on`. TT and the model's
-    accuracy share their items, so TD's interval is that of paired differences. A drop whose interval holds 0 has
-    no sign: the scenario is a tie.
+    `quality` (n,) that of the model on the same items, which was trained on `trained_on`; `weights` (n,) sum to 1
+    and say for how much each item stands, if not all for the same. TT and the model's accuracy share their items,
+    so TD's interval is that of paired differences. A drop whose interval holds 0 has no sign: the scenario is a
+    tie.
     """
-    n, tt, st = len(right), float(right.mean()), float(quality.mean())
+    share = np.full(len(right), 1 / len(right)) if weights is None else weights
+    # As many items of equal weight would be as sure.
+    n, tt, st = 1 / float(share @ share), float(share @ right), float(share @ quality)
     shift = Shift("source", "target", ss=source[0], tt=tt, st=st)
     sd = Interval(shift.sd, *difference(source, (st, n)))
-    spread = normal_width() * float((right - quality).std(ddof=1)) / n**0.5
+    differences = right - quality
+    variance = float(share @ np.square(differences - share @ differences)) * n / max(n - 1, 1)
     # Where no item differs, one more might.
-    spread = max(spread, 1 / n)
+    spread = max(normal_width() * (variance / n) ** 0.5, 1 / n)
     td = Interval(shift.td, shift.td - spread, shift.td + spread)
     found = scenario(*(0.0 if each.low <= 0 <= each.high else each.estimate for each in (sd, td)))
     return TargetScore(

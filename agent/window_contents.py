@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 from typing import TYPE_CHECKING
 
@@ -56,6 +56,13 @@ class EndedWindow:
     def items(self) -> int:
         """How many items it holds."""
         return sum(pane.tally.items for pane in self.panes)
+
+    def since(self, moment: float) -> EndedWindow:
+        """The part of it that begins at or after this moment."""
+        if moment <= self.start:
+            return self
+        panes = tuple(pane for pane in self.panes if pane.start >= moment)
+        return replace(self, start=int(moment), panes=panes)
 
     def merged(self) -> Window:
         """The panes as one, newly made at each call. Takes milliseconds: not for the loop's thread."""

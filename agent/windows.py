@@ -47,6 +47,7 @@ class Windows:
         self._sealed = 0
         self._changed: set[Key] = set()
         self._ended: dict[tuple[str, str], EndedWindow] = {}
+        self._over_now: list[Pane] = []
 
     @property
     def sealed_until(self) -> int:
@@ -106,6 +107,7 @@ class Windows:
         self._panes = dict(snapshot.panes)
         self._newest, self._sealed = snapshot.newest, snapshot.sealed
         self._ended.clear()
+        self._over_now.clear()
 
     def take_changed(self) -> list[Key]:
         """The panes merged into since the last call; those no longer kept are gone from `panes`."""
@@ -119,12 +121,29 @@ class Windows:
         self._ended.clear()
         return ended
 
+    def take_sealed(self) -> list[Pane]:
+        """The panes sealed since the last call, in the order of time."""
+        panes, self._over_now = self._over_now, []
+        return panes
+
+    def newest_long(self, name: str, since: float = 0.0) -> EndedWindow | None:
+        """The long window that ends with this slice's newest sealed pane, of it what begins at or after `since`.
+
+        None if the slice has no such pane.
+        """
+        ends = [
+            start + self._length for kept, start in self._panes if kept == name and since <= start < self._sealed
+        ]
+        return self._ended_at(name, "long", max(ends)).since(since) if ends else None
+
     def close(self) -> list[WindowReport]:
         """Seal the panes that are over, and report the windows that end with them."""
         over = self._over()
         if over <= self._sealed:
             return []
         ended = self._ending(self._sealed, over)
+        between = sorted((start, name) for name, start in self._panes if self._sealed <= start < over)
+        self._over_now += [self._panes[name, start] for start, name in between]
         self._sealed = over
         self._expire()
         self._thin({report.slice for report in ended})
@@ -152,16 +171,18 @@ class Windows:
 
     def _reports(self, name: str, end: int) -> Iterator[WindowReport]:
         """The short and the long window of a slice that end there; what they are made of can then be taken."""
-        for window, length in self._lengths.items():
-            inside = tuple(
-                pane
-                for (slice_name, start), pane in self._panes.items()
-                if slice_name == name and end - length <= start < end
-            )
-            ended = EndedWindow(name, window, end - length, end, inside)
+        for window in self._lengths:
+            ended = self._ended_at(name, window, end)
             self._ended.pop(ended.key, None)  # so that they are in the order in which they ended
             self._ended[ended.key] = ended
             yield self._report(ended)
+
+    def _ended_at(self, name: str, window: str, end: int) -> EndedWindow:
+        start = end - self._lengths[window]
+        inside = tuple(
+            pane for (kept, begun), pane in self._panes.items() if kept == name and start <= begun < end
+        )
+        return EndedWindow(name, window, start, end, inside)
 
     def _report(self, ended: EndedWindow) -> WindowReport:
         tally = ended.tally
@@ -179,6 +200,7 @@ class Windows:
             q=tally.mean(tally.rank_sum) if enough else unknown,
             confidence_mean=tally.mean(tally.confidence_sum) if enough else unknown,
             classes=dict(zip(self._labels, tally.classes.tolist(), strict=True)),
+            depth_counts=tuple(tally.depth_counts.tolist()) if enough else (),
         )
 
     def _thin(self, slices: Iterable[str]) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sys
 
+from exporters.alert_metrics import DECISIONS, NOTIFICATIONS
 from exporters.intake_metrics import INTAKE, UPKEEP
 from exporters.metric import Distribution, Metric, Scalar
 from exporters.probes import hindrance
@@ -261,6 +262,7 @@ METRICS: tuple[Metric, ...] = (
         lambda report: {NO_LABELS: report.estimation.seconds},
         "Time one window's estimate took, beside the scoring.",
     ),
+    *DECISIONS,
     Distribution(
         "leadline_encode_seconds",
         NO_LABELS,
@@ -279,6 +281,7 @@ METRICS: tuple[Metric, ...] = (
         lambda report: {NO_LABELS: report.batch_records},
         "Records in a scored batch. Always at the top: the agent is catching up.",
     ),
+    *NOTIFICATIONS,
     *UPKEEP,
 )
 
@@ -302,6 +305,21 @@ Served at `/metrics` as Prometheus text or OpenMetrics. Generated from the table
 - `window` is `short` or `long`. Slices beyond the configured number share the slice `__other__`.
 
 ## Examples
+
+Alert rules with tests are in [deploy/prometheus](../deploy/prometheus/leadline.rules.yml), and
+[RUNBOOK.md](RUNBOOK.md) says what to do about each.
+
+Slices for which labels are asked, whichever replica asks:
+
+```promql
+max by (model, slice) (leadline_annotate) == 1
+```
+
+How far the evidence for a shift has come, 1 being what it takes:
+
+```promql
+leadline_shift_evidence / leadline_shift_evidence_threshold
+```
 
 The share of items out of distribution, where both windows agree that it is more than twice the usual 0.05:
 

@@ -6,8 +6,12 @@ A mapping, so that no series can be stated twice. What is not known is NaN here 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
 
 from agent.report import DropEstimate, Histogram, Report, WindowReport
+
+if TYPE_CHECKING:
+    from agent.interval import Interval
 
 Labels = tuple[str, ...]
 Scalars = Mapping[Labels, float]
@@ -78,12 +82,13 @@ def drops(report: Report) -> Scalars:
         (report.info.model, one.slice, one.window, bound): value
         for one in report.estimation.estimates
         if not one.estimate.reason
-        for bound, value in (
-            ("estimate", one.estimate.drop.estimate),
-            ("low", one.estimate.drop.low),
-            ("high", one.estimate.drop.high),
-        )
+        for bound, value in of_interval(one.estimate.drop).items()
     }
+
+
+def of_interval(interval: Interval) -> Mapping[str, float]:
+    """A number and its bounds, by the label `bound`."""
+    return {"estimate": interval.estimate, "low": interval.low, "high": interval.high}
 
 
 def last_estimates(report: Report) -> Scalars:

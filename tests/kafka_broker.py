@@ -6,21 +6,19 @@ It is killed by the system when this process ends, however it ends, so that no t
 from __future__ import annotations
 
 import base64
-import random
 import shutil
 import signal
 import socket
 import subprocess
 import time
 import uuid
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
 from typing import TYPE_CHECKING, Self
 
 from kafka import KafkaAdminClient, KafkaProducer
 from kafka.errors import KafkaError
 
 from agent.errors import ServiceError
+from tests.children import HOST, free_ports, spawn
 from tests.kafka_jars import jars
 from tests.kafka_security import Security
 
@@ -28,21 +26,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
-HOST = "127.0.0.1"
 READY_SECONDS = 60.0
 STOP_SECONDS = 15.0
 REQUEST_MS = 10_000
-# Below the range from which the system takes the ports of outgoing connections: while a broker is down, no client,
-# its own included, can be given the broker's port.
-PORTS = range(20_000, 30_000)
 SASL_LISTENERS = ("SASL_PLAINTEXT", "SASL_SSL")
 PROTOCOLS = {name: name for name in ("PLAINTEXT", "SSL", *SASL_LISTENERS)} | {
     "MUTUAL_TLS": "SSL",
     "CONTROLLER": "PLAINTEXT",
 }
-# The system signals the end of the thread that started a process, not of its whole program: this thread lives as
-# long as the program, whichever thread of a test starts the broker.
-STARTER = ThreadPoolExecutor(max_workers=1, thread_name_prefix="kafka-starter")
 # Small and quick to start rather than quick to run.
 JAVA_OPTIONS = (
     *("-Xms64m", "-Xmx384m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData"),
@@ -91,7 +82,7 @@ class Broker:
         self.log = directory / "broker.log"
         self.security = Security(directory / "security") if secure else None
         names = PROTOCOLS if secure else ("PLAINTEXT", "CONTROLLER")
-        self.ports = dict(zip(names, _free_ports(len(names)), strict=True))
+        self.ports = dict(zip(names, free_ports(len(names)), strict=True))
         if port is not None:
             self.ports["PLAINTEXT"] = port
         self._process: subprocess.Popen[bytes] | None = None
@@ -130,7 +121,7 @@ class Broker:
         properties = self.directory / "server.properties"
         if not properties.exists():
             self._format(java, properties)
-        self._process = STARTER.submit(self._spawn, [*java, "kafka.Kafka", str(properties)]).result()
+        self._process = spawn([*java, "kafka.Kafka", properties], self.log)
         self._wait_until_ready()
 
     def stop(self) -> None:
@@ -237,20 +228,6 @@ class Broker:
             }
         )
 
-    def _spawn(self, command: list[str]) -> subprocess.Popen[bytes]:
-        # Where setpriv is missing (not Linux), only a process that ends in good order stops its broker.
-        setpriv = shutil.which("setpriv")
-        tied = [setpriv, "--pdeathsig", "KILL"] if setpriv else []
-        with self.log.open("ab") as log:
-            # A session of its own: Ctrl-C in a terminal is for us, who then stop it.
-            return subprocess.Popen(
-                [*tied, *command],
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
-
     def _wait_until_ready(self) -> None:
         deadline = time.monotonic() + READY_SECONDS
         while not self._answers():
@@ -289,17 +266,3 @@ def _java() -> str:
     if found is None:
         raise ServiceError("java is not on PATH (Debian package openjdk-17-jre-headless)")
     return found
-
-
-def _free_ports(count: int) -> list[int]:
-    found: list[int] = []
-    with ExitStack() as held:
-        for port in random.SystemRandom().sample(PORTS, len(PORTS)):
-            try:
-                held.enter_context(socket.socket()).bind((HOST, port))
-            except OSError:
-                continue
-            found.append(port)
-            if len(found) == count:
-                return found
-    raise ServiceError(f"fewer than {count} ports from {PORTS.start} to {PORTS.stop} are free")

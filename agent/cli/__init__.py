@@ -8,7 +8,19 @@ from typing import Annotated
 
 import typer
 
-from agent.cli import backtest, check, demo, encoder, estimate, evaluate, fit, run, score
+from agent.cli import (
+    annotate,
+    annotate_import,
+    backtest,
+    check,
+    demo,
+    encoder,
+    estimate,
+    evaluate,
+    fit,
+    run,
+    score,
+)
 from agent.cli.output import complain, console
 from agent.errors import LeadlineError
 
@@ -29,6 +41,8 @@ app.command("estimate")(estimate.estimate)
 app.command("evaluate")(evaluate.evaluate)
 app.command("backtest")(backtest.backtest)
 app.command("run")(run.run)
+annotate.app.command("import")(annotate_import.import_labels)
+app.add_typer(annotate.app, name="annotate")
 app.command("check")(check.check)
 
 

@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 import yaml
 
+from agent.annotation.place import look_at
 from agent.assembly import intake_of, memory_of, open_source, owner_of
 from agent.bundle import load_reference
 from agent.cli.output import JsonFile, console, write_facts
+from agent.cli.receivers import reach_alertmanagers, reach_grafana
 from agent.config import FitConfig, RunConfig, load_config
 from agent.encoder import Encoder
 from agent.errors import LeadlineError, UsageError
@@ -22,7 +24,7 @@ from agent.listener import probe
 from agent.payloads.formats import parts_of
 from agent.sources.http.reach import reach as reach_http
 from agent.sources.kafka.reach import reach as reach_kafka
-from agent.state_store.inspection import inspect
+from agent.state_store.inspection import Notice, inspect
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -37,12 +39,11 @@ def check(
 ) -> None:
     """Check a configuration, the files it names and the ports it wants; one line a finding.
 
-    Ends with 0 if all is well, 1 if a check failed, 2 if the configuration itself is wrong.
+    Ends with 0 if all is well or only to be noted, 1 if a check failed, 2 if the configuration itself is wrong.
     """
     findings = list(_check_run(config) if _is_run(config) else _check_fit(config))
     for subject, found in findings:
-        failed = isinstance(found, LeadlineError)
-        console.print(f"[bold red]FAIL[/] {subject}:" if failed else f"[green]ok[/]   {subject}:", end=" ")
+        console.print(f"{_mark(found)} {subject}:", end=" ")
         console.print(str(found), markup=False, soft_wrap=True)
     failures = sum(isinstance(found, LeadlineError) for _, found in findings)
     write_facts(json, {"findings": [_fact(subject, found) for subject, found in findings], "failed": failures})
@@ -50,8 +51,15 @@ def check(
         raise typer.Exit(1)
 
 
+def _mark(found: str | LeadlineError) -> str:
+    if isinstance(found, LeadlineError):
+        return "[bold red]FAIL[/]"
+    return "[yellow]note[/]" if isinstance(found, Notice) else "[green]ok[/]  "
+
+
 def _fact(subject: str, found: str | LeadlineError) -> dict[str, Any]:
-    return {"check": subject, "ok": not isinstance(found, LeadlineError), "message": str(found)}
+    ok, notice = not isinstance(found, LeadlineError), isinstance(found, Notice)
+    return {"check": subject, "ok": ok, "notice": notice, "message": str(found)}
 
 
 def _is_run(path: Path) -> bool:
@@ -94,7 +102,15 @@ def _check_run(path: Path) -> Iterator[Finding]:
             yield _found("dead_letters", lambda: _letters(config))
         if config.state is not None:
             yield _found("state", lambda: _state(config, loaded[0]))
+    annotation = config.annotation
+    if annotation is not None:
+        yield _found("annotation", lambda: look_at(annotation))
     yield _found("exporters.prometheus", lambda: _port(config))
+    grafana, alertmanager = config.exporters.grafana, config.exporters.alertmanager
+    if grafana is not None:
+        yield _found("exporters.grafana", lambda: reach_grafana(grafana))
+    if alertmanager is not None:
+        yield _found("exporters.alertmanager", lambda: reach_alertmanagers(alertmanager))
 
 
 def _describe(encoder: Encoder) -> str:
@@ -129,7 +145,9 @@ def _source(config: RunConfig, reference: Reference) -> str:
     if source.http is not None:
         parts_of(source.http, reference.labels)
         return reach_http(source.http)
-    open_source(config, intake_of(config, reference, memory_of(config)), "", Event())
+    # Without `annotation`, which has a finding of its own.
+    bare = config.model_copy(update={"annotation": None})
+    open_source(bare, intake_of(bare, reference, memory_of(bare)), "", Event())
     return f"reads {source.file.path}" if source.file else ""
 
 

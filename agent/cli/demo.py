@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
+import shutil
+import sys
 import urllib.request
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -13,10 +16,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 import yaml
 
+from agent.alert_report import Kind
 from agent.assembly import assemble, estimator_of
 from agent.cli.fit import fit as fit_command
 from agent.cli.output import console, points
-from agent.cli.run import run_agent, stopping
+from agent.cli.run import Moments, run_agent, stopping
 from agent.config import RunConfig, load_config
 from agent.demo_texts import DRIFT, HALF, LABELS, write_demo_tables
 from agent.encoder.fetch import fetch_encoder
@@ -27,6 +31,7 @@ from agent.logs import configure_logs
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from agent.alert_report import Alerts
     from agent.assembly import Agent
     from agent.demo_texts import DemoTables
     from agent.records import Record
@@ -39,6 +44,8 @@ ENCODER = "all-MiniLM-L6-v2"
 # Records a second: slow enough to watch and to scrape.
 RATE = 80
 PORT = 9108
+# What can be afforded to lose: the five points of the default.
+MAX_DROP = 0.05
 
 # Which lines of /metrics tell the story.
 SHOWN = (
@@ -58,7 +65,8 @@ def demo(
 ) -> None:
     """Fit a reference on real tweets, then replay a stream that turns into movie reviews half-way.
 
-    Ends with the accuracy lost as estimated without labels, beside the accuracy that was lost.
+    Ends with the alert, the batch of items to label, and the loss of accuracy as estimated without labels, beside
+    the one that is real.
     Downloads about 105 MB once. Takes about two minutes on two cores after that.
     """
     console.record = record is not None
@@ -74,6 +82,7 @@ def demo(
     _say(3, "leadline fit: train on tweets, check the estimates on other domains")
     fit_command(out / "fit.yaml", out / "reference")
     _say(4, f"leadline run: {HALF:,} tweets, then from {DRIFT:%H:%M} on {HALF:,} movie reviews, {rate} a second")
+    shutil.rmtree(out / "annotation", ignore_errors=True)  # that of an earlier demo
     _replay(out / "run.yaml")
     console.print(f"\nEverything is in [bold]{out}/[/]: copy fit.yaml and run.yaml, and put your own tables in.")
     if record:
@@ -115,6 +124,8 @@ def _write_configs(out: Path, tables: DemoTables, rate: int, port: int) -> None:
         "source": {"file": {"path": _inside(tables.stream, out), "rate": rate}},
         "windows": {"pane": "5m", "short": "10m", "long": "30m", "min_items": 100, "lateness": "1s"},
         "estimate": {"every": "1s"},
+        "alerts": {"max_drop": MAX_DROP, "false_alarms_per_month": 1},
+        "annotation": {"path": "./annotation", "texts": True},
         "exporters": {"prometheus": {"host": "127.0.0.1", "port": port}},
     }
     for name, content in (("fit", fit), ("run", run)):
@@ -172,11 +183,51 @@ def _replay(path: Path) -> None:
     with stopping() as stop:
         agent = assemble(config, stop, watched)
         marked = _Marked(agent)
-        run_agent(replace(agent, score=marked), config, stop, _show_metrics)
+        last, _ = run_agent(replace(agent, score=marked), config, stop, Moments(_open_page, _show_metrics))
         if stop.is_set():
             raise typer.Exit(1)
+    _show_alert(last.alerts, path.parent)
     _compare("Before the drift", [each for each in watched.made if each[0].end <= DRIFT.timestamp()], marked)
     _compare("After it", [each for each in watched.made if each[0].start >= DRIFT.timestamp()], marked)
+
+
+def _open_page(address: str) -> None:
+    """In a browser, where a person sits before one."""
+    console.print(f"The status page: [bold]{address}/[/]")
+    if sys.stdout.isatty() and (os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")):
+        typer.launch(f"{address}/")
+
+
+def _show_alert(alerts: Alerts, out: Path) -> None:
+    """What on-call was told, and what to do next; the labels, which only the demo knows, are put beside it."""
+    for episode in alerts.episodes:
+        why = "accuracy is lost" if episode.kind is Kind.DROP else "nobody can tell what is lost"
+        console.print(
+            f"\n[bold red]The alert:[/] since {datetime.fromtimestamp(episode.since, UTC):%H:%M} {why}; "
+            f"{episode.needed:,} labels would tell how much."
+        )
+    for batch in alerts.batches:
+        labels = _write_labels(Path(batch.path), out)
+        console.print(
+            f"{batch.items:,} items to label are in [bold]{batch.path}[/], for people and for Label Studio."
+        )
+        console.print(
+            f"[dim]People would now label them. The demo knows the labels; see what they say:[/]\n"
+            f"  leadline annotate import {out / 'run.yaml'} {labels}",
+            soft_wrap=True,
+        )
+
+
+def _write_labels(batch: Path, out: Path) -> Path:
+    """The true labels of a batch's items, as people would give them."""
+    with (batch / "items.jsonl").open(encoding="utf-8") as items:
+        asked = {json.loads(line)["id"] for line in items}
+    with (out / "tables" / "stream.jsonl").open(encoding="utf-8") as stream:
+        known = [json.loads(line) for line in stream]
+    labels = out / "labels.jsonl"
+    found = [{"id": each["id"], "label": each["label"]} for each in known if each["id"] in asked]
+    labels.write_text("".join(f"{json.dumps(each)}\n" for each in found), encoding="utf-8")
+    return labels
 
 
 def _compare(when: str, made: Sequence[tuple[Window, DropEstimate]], marked: _Marked) -> None:

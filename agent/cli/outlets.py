@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from agent.exporter_config import PrometheusConfig
     from agent.messages import DeadLetters
     from agent.report import Report
+    from exporters.status.batches import Shown
 
 
 def open_letters(config: RunConfig) -> DeadLetters:
@@ -37,10 +38,14 @@ def open_letters(config: RunConfig) -> DeadLetters:
 
 
 class Served:
-    """The pages of the newest snapshot, on a port that can be changed while they are served."""
+    """The pages of the newest snapshot, on a port that can be changed while they are served.
 
-    def __init__(self, latest: Callable[[], Report], config: PrometheusConfig) -> None:
+    `shown` is what the status page may show beside the snapshot.
+    """
+
+    def __init__(self, latest: Callable[[], Report], config: PrometheusConfig, shown: Shown | None = None) -> None:
         self._latest = latest
+        self._shown = shown
         self._config = config
         self._stack = ExitStack()
         self.url = ""
@@ -72,5 +77,5 @@ class Served:
 
     def _open(self, config: PrometheusConfig) -> None:
         stack = ExitStack()
-        self.url = stack.enter_context(serving(self._latest, config.host, config.port)).url
+        self.url = stack.enter_context(serving(self._latest, config.host, config.port, shown=self._shown)).url
         self._stack = stack

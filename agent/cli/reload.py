@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from agent.report import Upkeep
 
 # What can change while the agent runs. Anything else says what is read, or what the numbers kept mean.
-LIVE = ("windows.min_items", "estimate.every", "state.every", "exporters.")
+LIVE = ("windows.min_items", "estimate.every", "state.every", "alerts.", "exporters.")
 
 
 class Reloads:

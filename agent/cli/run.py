@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from threading import Event
 from typing import TYPE_CHECKING, Annotated, Any
@@ -12,11 +12,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import structlog
 import typer
 
+from agent.annotation.desk import Annotation
 from agent.assembly import assemble
 from agent.checkpoints import held_alone
 from agent.cli.estimate import facts_of
 from agent.cli.outlets import Served, open_letters
 from agent.cli.output import JsonFile, write_facts
+from agent.cli.receivers import Receivers
 from agent.cli.reload import Reloads
 from agent.cli.windows import WindowLines
 from agent.config import RunConfig, load_config
@@ -24,6 +26,7 @@ from agent.garbage import seldom_collected
 from agent.logs import configure_logs
 from agent.loop import Listeners
 from agent.sources.http import HttpSource
+from exporters.status.batches import NoBatches, Shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -54,19 +57,27 @@ def run(
     write_facts(json, _facts(report, closed))
 
 
+@dataclass(frozen=True)
+class Moments:
+    """Told the address of the pages: when they are served first, and just before they are no longer."""
+
+    started: Callable[[str], None] = lambda _: None
+    before_end: Callable[[str], None] = lambda _: None
+
+
 def run_agent(
     agent: Agent,
     config: RunConfig,
     stop: Event,
-    before_end: Callable[[str], None] = lambda _: None,
+    moments: Moments | None = None,
     reread: tuple[Path, Event] | None = None,
 ) -> tuple[Report, list[WindowReport]]:
     """Run an assembled agent with its exporters, showing each short window as it closes, then its estimate.
 
-    Gives the last snapshot and the last windows. `before_end` is told the server's address while it still serves;
-    `reread` is which configuration to read again, and what is set when that is asked for.
+    Gives the last snapshot and the last windows. `moments` are told the address of the pages; `reread`
+    is which configuration to read again, and what is set when that is asked for.
     """
-    log = structlog.get_logger()
+    log, moments = structlog.get_logger(), moments or Moments()
     latest = Latest(agent.snapshot())
     show = WindowLines(tuple(agent.reference.detectors))
     closed: list[WindowReport] = []
@@ -81,10 +92,18 @@ def run_agent(
         if made.window == "short":
             show.estimated(made)
 
-    with Served(latest, config.exporters.prometheus) as served:
+    batches = agent.annotation if isinstance(agent.annotation, Annotation) else NoBatches()
+    shown = Shown(batches, config.exporters.status.texts)
+    with (
+        Receivers(config.exporters) as receivers,
+        Served(latest, config.exporters.prometheus, shown) as served,
+    ):
 
         def change(new: RunConfig) -> None:
+            opened = receivers.opened(new.exporters)
             served.move(new.exporters.prometheus)
+            shown.texts = new.exporters.status.texts
+            receivers.take_up(new.exporters, opened)
             agent.change(new)
 
         path, asked = reread or (Path(), Event())
@@ -92,7 +111,9 @@ def run_agent(
 
         def publish(report: Report) -> None:
             reloads.poll()
-            latest.set(replace(report, upkeep=reloads.tell(report.upkeep)))
+            receivers.tell(report)
+            told = replace(report, upkeep=reloads.tell(report.upkeep), notified=receivers.notified())
+            latest.set(told)
 
         log.info(
             "started",
@@ -101,8 +122,9 @@ def run_agent(
             metrics=f"{served.url}/metrics",
             **({"intake": agent.source.url} if isinstance(agent.source, HttpSource) else {}),
         )
-        agent.run(Listeners(publish, on_closed, on_estimated), stop)
-        before_end(served.url)
+        moments.started(served.url)
+        agent.run(Listeners(publish, on_closed, on_estimated, show.decided), stop)
+        moments.before_end(served.url)
     log.info("stopped", **_counts(latest()))
     return latest(), closed
 
@@ -173,6 +195,10 @@ def _facts(report: Report, closed: list[WindowReport]) -> dict[str, Any]:
         "events": _counts(report),
         "windows": [asdict(window) for window in closed],
         # Without when they were made: the same stream gives the same facts.
+        "episodes": [
+            {key: value for key, value in asdict(episode).items() if key not in {"fired", "resolved"}}
+            for episode in report.alerts.episodes
+        ],
         "estimates": [
             {"slice": made.slice, "window": made.window, "end": made.end, **facts_of(made.estimate)}
             for made in report.estimation.estimates

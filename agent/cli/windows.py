@@ -10,16 +10,26 @@ from typing import TYPE_CHECKING
 
 from rich.markup import escape
 
+from agent.alert_report import Kind, Outcome
 from agent.cli.output import console, points
 from agent.slices import UNTAGGED
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from agent.alert_report import Episode
     from agent.report import DropEstimate, WindowEstimate, WindowReport
 
 # Twice the share that items of the source would have: worth a colour.
 NOTABLE = 0.10
+OVER = {
+    Outcome.RECOVERED: "the estimated drop is below the limit again",
+    Outcome.RETURNED: "the traffic is like the source again",
+    Outcome.SILENT: "there is no more traffic",
+    Outcome.HARMLESS: "labels say that no more than you accept is lost",
+    Outcome.MOVED: "another replica reads its records now",
+    Outcome.SUPERSEDED: "the agent was started with another reference or source",
+}
 
 
 class WindowLines:
@@ -29,6 +39,7 @@ class WindowLines:
         self._detectors = tuple(detectors)
         self._headed = False
         self._reasons: dict[str, str] = {}
+        self._alerted: set[str] = set()
 
     def __call__(self, report: WindowReport) -> None:
         """Print one window, in 80 columns."""
@@ -49,6 +60,20 @@ class WindowLines:
         self._head()
         said = f"no estimate: {escape(estimate.reason)}" if estimate.reason else _lost(estimate)
         console.print(f"{_until(made.end)} {said}{escape(_tag(made.slice))}", soft_wrap=True)
+
+    def decided(self, episode: Episode) -> None:
+        """Print an episode that begins, becomes certain or ends."""
+        about = f"{_tag(episode.slice)} since {_until(episode.since)}"
+        if not episode.open:
+            console.print(f"[bold green]ALERT OVER[/]{escape(about)}: {OVER[episode.outcome]}", soft_wrap=True)
+            return
+        again = "NOW CERTAIN: " if episode.id in self._alerted else ""
+        self._alerted.add(episode.id)
+        lost = points(episode.drop.estimate, episode.drop.low, episode.drop.high)
+        beyond = "unlike every labelled domain, " if episode.outside else ""
+        why = f"accuracy drop {lost} points{'' if episode.kind is Kind.DROP else f', {beyond}nobody can tell'}"
+        labels = f"{episode.needed:,} labels would tell."
+        console.print(f"[bold red]ALERT[/]{escape(about)}: {again}{why}. {labels}", soft_wrap=True)
 
     def _head(self) -> None:
         if self._headed:

@@ -3,26 +3,32 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from agent.annotation.texts import KeptText
 from agent.pairing import Half
 from agent.payloads.contract import Kind
+from agent.state_store.decided import episode_row, read_episode, read_watch, watch_row
 from agent.state_store.kept import MOST_LABELS
 from agent.state_store.pane_blobs import pack, unpack
 from agent.state_store.rows import Rows, verified
+from agent.watch import Decided
 
 if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Sequence
 
+    from agent.alert_report import Episode
+    from agent.annotation.texts import Key, Texts
     from agent.pairing import Pairing
     from agent.panes import Pane
     from agent.records import Label
     from agent.state_store.kept import Changes, Kept
     from agent.state_store.rows import Row
+    from agent.watch import Watch
 
 # Ids a row of `seen`: rows are filled up before a new one is begun, so there are few even where traffic is thin.
 SEEN_ROW = 4096
@@ -41,6 +47,10 @@ def write(rows: Rows, state: Kept, changes: Changes) -> None:
         rows.replace("seen", {})
     _write_seen(rows, changes.seen, state.seen.remember)
     _write_labels(rows, changes.labels)
+    _write_texts(rows, state.texts, changes.texts)
+    decided = state.decision.decided
+    rows.replace("watches", {(json.dumps(name),): watch_row(each) for name, each in decided.watches.items()})
+    rows.replace("episodes", {(place,): episode_row(each) for place, each in enumerate(decided.episodes)})
     rows.replace("positions", {(partition,): (position,) for partition, position in state.positions.items()})
     rows.replace("slices", {(place,): (name,) for place, name in enumerate(state.slices.known)})
     rows.replace("sealed", {(1,): (state.windows.sealed_until,)})
@@ -112,6 +122,15 @@ def _write_labels(rows: Rows, labels: Sequence[Label]) -> None:
         rows.drop("labels", key)
 
 
+def _write_texts(rows: Rows, texts: Texts, changed: set[Key]) -> None:
+    for key in changed:
+        place = tuple(map(json.dumps, key))
+        if key in texts.kept:
+            rows.put("texts", place, (json.dumps(asdict(texts.kept[key])),))
+        else:
+            rows.drop("texts", place)
+
+
 @dataclass
 class Content:
     """Everything of a checkpoint that goes back into a state."""
@@ -122,6 +141,9 @@ class Content:
     sealed_until: int = 0
     halves: list[Half] = field(default_factory=list)
     seen: list[int] = field(default_factory=list)
+    watches: dict[str, Watch] = field(default_factory=dict)
+    episodes: list[Episode] = field(default_factory=list)
+    texts: list[KeptText] = field(default_factory=list)
 
     @classmethod
     def read(cls, cursor: sqlite3.Cursor) -> Content:
@@ -148,6 +170,12 @@ class Content:
                 self.halves.append(Half(Kind(kind), *others))
             case "seen":
                 self.seen.extend(np.frombuffer(values[1], "<u8").tolist())
+            case "watches":
+                self.watches[json.loads(values[0])] = read_watch(values[1])
+            case "episodes":
+                self.episodes.append(read_episode(values[1]))
+            case "texts":
+                self.texts.append(KeptText(**json.loads(values[2])))
 
     def give(self, state: Kept) -> None:
         """Put it into a fresh state."""
@@ -160,4 +188,6 @@ class Content:
         remember = state.seen.remember
         state.seen.restore(self.seen[-remember:] if remember else [])
         state.seen.take_replaced()
+        state.decision.restore(Decided(self.watches, tuple(self.episodes)))
+        state.texts.restore(self.texts)
         state.resume()

@@ -69,5 +69,5 @@ def judged() -> Iterator[None]:
         raise UnusableError(Fault.CORRUPT, f"it is damaged: {error}") from error
     except OSError as error:
         raise RefusedError(f"cannot be opened: {error.strerror or error}") from error
-    except (ValueError, KeyError) as error:  # UnicodeDecodeError is a ValueError
+    except (KeyError, TypeError, ValueError) as error:  # UnicodeDecodeError is a ValueError
         raise UnusableError(Fault.CORRUPT, "it is damaged: its content cannot be read") from error

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from collections.abc import Container, Sequence
 
+    from agent.annotation.texts import Key, Texts
+    from agent.decision import Decision
     from agent.duplicates import Seen
     from agent.pairing import Pairing
     from agent.records import Label
@@ -41,6 +43,14 @@ class Kept(Protocol):
     def seen(self) -> Seen:
         """The events seen lately."""
 
+    @property
+    def decision(self) -> Decision:
+        """The evidence and the episodes."""
+
+    @property
+    def texts(self) -> Texts:
+        """The texts of sampled items, where they are kept."""
+
     def take_labels(self) -> Sequence[Label]:
         """The labels that arrived on their own since the last call."""
 
@@ -59,6 +69,7 @@ class Changes:
     halves: set[str] = field(default_factory=set)
     seen: list[int] = field(default_factory=list)
     labels: list[Label] = field(default_factory=list)
+    texts: set[Key] = field(default_factory=set)
     all_seen: bool = False
 
     def take(self, state: Kept, stored: Container[str]) -> None:
@@ -70,6 +81,7 @@ class Changes:
         self.halves.update(state.pairing.take_changed())
         waiting = state.pairing.halves
         self.halves = {place for place in self.halves if place in waiting or place in stored}
+        self.texts.update(state.texts.take_changed())
         added = state.seen.take_added()
         if state.seen.take_replaced():
             # Rolled back to what the source has taken note of; whatever could not be saved came after that.

@@ -9,17 +9,17 @@ from agent.state_store.schema import TABLES, WHOLE, Value, digest
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Collection, Iterator, Mapping
 
 Row = tuple[Value, ...]
 # Checksums are added like numbers, so that a save costs what has changed and not what there is.
 _MODULUS = 1 << 256
 
 
-def make_tables(cursor: sqlite3.Cursor) -> None:
-    """Make every table, empty."""
-    for table in TABLES.values():
-        cursor.execute(table.create)
+def make_tables(cursor: sqlite3.Cursor, names: Collection[str] = TABLES.keys()) -> None:
+    """Make these tables, empty; all of them where none are named."""
+    for name in names:
+        cursor.execute(TABLES[name].create)
     cursor.execute(WHOLE)
     cursor.execute("INSERT INTO whole VALUES (?, 0)", (bytes(32),))
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-SCHEMA = 3
+SCHEMA = 4
 # "lead" in ASCII: how SQLite files say whose they are.
 OURS = 0x6C656164
 
@@ -48,8 +48,8 @@ class Table:
         return ", ".join("?" * (len(self.key) + len(self.values) + 1))
 
 
-# Slices and halves come back in the order in which they were written. A half's key may hold any character, so its
-# place is JSON, which is ASCII; so is what is in it.
+# Slices and halves come back in the order in which they were written. Names from outside may hold any character:
+# where they are a row's place they are JSON, which is ASCII; so is the content beside them.
 TABLES = {
     table.name: table
     for table in (
@@ -61,6 +61,9 @@ TABLES = {
         Table("halves", {"place": "TEXT"}, {"content": "TEXT"}),
         Table("seen", {"number": "INTEGER"}, {"digests": "BLOB"}),
         Table("labels", {"number": "INTEGER"}, {"id": "TEXT", "label": "TEXT", "time": "REAL"}),
+        Table("watches", {"slice": "TEXT"}, {"content": "TEXT"}),
+        Table("episodes", {"number": "INTEGER"}, {"content": "TEXT"}),
+        Table("texts", {"slice": "TEXT", "id": "TEXT"}, {"content": "TEXT"}),
     )
 }
 # One row: how many rows the tables above hold, and the sum of their checksums. It finds rows that have vanished.

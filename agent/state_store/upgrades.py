@@ -12,7 +12,7 @@ from uuid import uuid4
 
 from agent.state_store.faults import Fault, UnusableError
 from agent.state_store.rows import Rows, make_tables
-from agent.state_store.schema import SCHEMA
+from agent.state_store.schema import SCHEMA, TABLES
 
 if TYPE_CHECKING:
     import sqlite3
@@ -27,7 +27,7 @@ def _from_2(cursor: sqlite3.Cursor) -> None:
     old = ("facts", "positions", "sealed", "slices", "panes")
     for name in old:
         cursor.execute(f"ALTER TABLE {name} RENAME TO {name}_2")
-    make_tables(cursor)
+    make_tables(cursor, (*old, "halves", "seen", "labels"))
     rows = Rows(cursor)
     rows.put("facts", ("schema",), ("3",))
     rows.put("facts", ("id",), (str(uuid4()),))
@@ -45,6 +45,15 @@ def _from_2(cursor: sqlite3.Cursor) -> None:
         cursor.execute(f"DROP TABLE {name}_2")
 
 
+def _from_3(cursor: sqlite3.Cursor) -> None:
+    """Nothing was decided yet, and no texts were kept."""
+    for name in ("watches", "episodes", "texts"):
+        cursor.execute(TABLES[name].create)
+    rows = Rows(cursor)
+    rows.put("facts", ("schema",), ("4",))
+    rows.finish()
+
+
 def _pane_of_2(cursor: sqlite3.Cursor, name: str, start: int) -> bytes:
     content, checksum = cursor.execute(
         "SELECT content, sha256 FROM panes_2 WHERE slice = ? AND start = ?", (name, start)
@@ -54,7 +63,7 @@ def _pane_of_2(cursor: sqlite3.Cursor, name: str, start: int) -> bytes:
     return bytes(content)
 
 
-UPGRADES: Mapping[int, Callable[[sqlite3.Cursor], None]] = {2: _from_2}
+UPGRADES: Mapping[int, Callable[[sqlite3.Cursor], None]] = {2: _from_2, 3: _from_3}
 
 
 def upgrade(database: sqlite3.Connection, schema: int) -> None:

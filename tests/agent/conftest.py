@@ -11,6 +11,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from agent.config import WindowsConfig
+from agent.decision import Decision
 from agent.duplicates import Seen
 from agent.ledger import Ledger
 from agent.memory import Memory
@@ -24,6 +25,7 @@ from agent.slices import Slices
 from agent.state import Identity, State
 from agent.summary import Summary
 from agent.token_outputs import TokenLogits
+from agent.watch import Rules
 from agent.windows import Windows
 from agent.words import Vocabulary
 from detectors.calibration import Temperature
@@ -141,6 +143,9 @@ def new_state(reference: Reference) -> Callable[..., State]:
             Memory(Slices(slices), Pairing(60.0, 10), Seen(remember)),
             Ledger("file", names),
             Identity("0", ModelInfo(reference.model, reference.id, reference.encoder.name, "none")),
+            Decision(
+                Rules(0.05, 1.0, 0.03, windows.pane, windows.short, windows.long), "a model", [200] * len(names)
+            ),
         )
 
     return make

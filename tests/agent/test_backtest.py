@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
 
-from agent.backtest import Taught, with_estimator
+from agent.backtest import with_estimator
 from agent.methods import ENSEMBLE, methods_of
+from agent.observed import drawn
+from agent.taught import Taught, TaughtRows
 from tests.agent.panel_bench import DOMAINS, ROWS, drawn_from, fitted, outputs_of
+
+if TYPE_CHECKING:
+    from agent.reference import Reference
 
 
 def test_enough_domains_make_an_estimator() -> None:
@@ -62,11 +68,7 @@ def test_a_left_out_domain_has_no_part_in_its_estimate() -> None:
     reference = fitted(3)
     taught = {name: _taught(name) for name in DOMAINS[:3]}
     turned = taught | {DOMAINS[1]: replace(taught[DOMAINS[1]], labels=1 - taught[DOMAINS[1]].labels)}
-    train = _taught("source")
-    one, other = (
-        with_estimator(reference, train, each, lambda done, total: None).domains  # noqa: ARG005
-        for each in (taught, turned)
-    )
+    one, other = (_estimated(reference, each).domains for each in (taught, turned))
     gaps = [
         abs(a.left_out[0] - b.left_out[0]) for a, b in zip(one, other, strict=True) if a.left_out and b.left_out
     ]
@@ -75,23 +77,26 @@ def test_a_left_out_domain_has_no_part_in_its_estimate() -> None:
     assert min(gaps[0], gaps[2]) > 1e-4
 
 
-def _taught(name: str) -> Taught:
+def _taught(name: str) -> TaughtRows:
     items = drawn_from(name, ROWS)
-    return Taught(outputs_of(fitted(3), items), items.labels)
+    return TaughtRows.of(outputs_of(fitted(3), items), items.labels, drawn(ROWS))
 
 
-def test_the_rows_order_matters_no_more_than_rounding() -> None:
+def _estimated(reference: Reference, domains: dict[str, TaughtRows]) -> Reference:
+    taught = Taught(_taught("source"), domains)
+    return with_estimator(replace(reference, taught=taught), lambda done, total: None)  # noqa: ARG005
+
+
+def test_the_rows_order_in_a_table_matters_no_more_than_rounding() -> None:
     """A domain sorted by label gives the estimator that it gives mixed."""
     reference = fitted(3)
     taught = {name: _taught(name) for name in DOMAINS[:3]}
-    order = {name: np.argsort(each.labels) for name, each in taught.items()}
-    ordered = {
-        name: Taught(each.outputs.take(order[name]), each.labels[order[name]]) for name, each in taught.items()
-    }
-    one, other = (
-        with_estimator(reference, _taught("source"), each, lambda done, total: None)  # noqa: ARG005
-        for each in (taught, ordered)
-    )
+    ordered = {}
+    for name in DOMAINS[:3]:
+        items = drawn_from(name, ROWS)
+        by_label = items.take(np.argsort(items.labels))
+        ordered[name] = TaughtRows.of(outputs_of(reference, by_label), by_label.labels, drawn(ROWS))
+    one, other = (_estimated(reference, each) for each in (taught, ordered))
     assert one.trust.error == pytest.approx(other.trust.error, abs=1e-6)
     assert [domain.left_out for domain in one.domains] == [
         pytest.approx(domain.left_out, abs=1e-6) for domain in other.domains
@@ -101,8 +106,7 @@ def test_the_rows_order_matters_no_more_than_rounding() -> None:
 def test_progress_reaches_its_end() -> None:
     """Every panel is told as it is done, the last one as the whole."""
     told: list[tuple[int, int]] = []
-    taught = {name: _taught(name) for name in DOMAINS[:2]}
-    with_estimator(fitted(2), _taught("source"), taught, lambda done, total: told.append((done, total)))
+    with_estimator(fitted(2), lambda done, total: told.append((done, total)))
     assert told == [(1, 4), (2, 4), (3, 4), (4, 4)]
 
 

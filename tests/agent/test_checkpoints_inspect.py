@@ -11,7 +11,7 @@ import pytest
 
 from agent.checkpoints import Checkpoints, held_alone
 from agent.errors import ArtefactError, LeadlineError, UsageError
-from agent.state_store.inspection import inspect
+from agent.state_store.inspection import Notice, inspect
 from tests.agent.state_bench import GOLDEN, OWNER, filled
 
 if TYPE_CHECKING:
@@ -58,10 +58,10 @@ def snapshot(root: Path) -> dict[str, tuple[bytes, int]]:
 @pytest.mark.parametrize(
     ("make", "owner", "found", "reason"),
     [
-        (saved, "reference b", "it was written for another reference, source, pane", "other_owner"),
+        (saved, "reference b, panes of 60 s", "it was written for another reference, source, pane", "other_owner"),
         (cut, OWNER, "it is damaged: ", "truncated"),
         (changed, OWNER, "it is damaged: a row of its table 'positions' has changed", "corrupt"),
-        (newer, OWNER, "it has schema version 99, and this version of Leadline knows 3 at most", "future_version"),
+        (newer, OWNER, "it has schema version 99, and this version of Leadline knows 4 at most", "future_version"),
         (orphan, OWNER, "its database file is gone, its write-ahead log is there", "truncated"),
     ],
 )
@@ -81,6 +81,25 @@ def test_it_says_what_would_be_put_aside_and_touches_nothing(
         "the windows is lost; reading goes on from what the broker has committed, or from the file's beginning."
     )
     assert snapshot(tmp_path) == before
+
+
+def test_a_new_reference_is_to_be_noted_and_no_error(tmp_path: Path) -> None:
+    """Where nothing but the reference differs a person has changed it: it says what is lost by that."""
+    path = tmp_path / "state.db"
+    with closing(Checkpoints(path, 10, "a1, panes of 60 s by slice, from HTTP")) as store:
+        store.save(filled(0, 1))
+    before = snapshot(tmp_path)
+    told = inspect(path, "b2, panes of 60 s by slice, from HTTP")
+    assert isinstance(told, Notice)
+    assert told.startswith(f"{path} was written for another reference, and a new one begins new windows: ")
+    assert "puts this state aside as state.db.quarantine-…-other_owner and starts afresh" in told
+    with pytest.raises(ArtefactError):
+        inspect(path, "b2, panes of 600 s by slice, from HTTP")
+    assert not isinstance(inspect(path, "a1, panes of 60 s by slice, from HTTP"), Notice)
+    assert snapshot(tmp_path) == before
+    with closing(Checkpoints(path, 10, "a1, panes of 60 s by slice, from HTTP")), held_alone(path):
+        assert inspect(path, "b2, panes of 60 s by slice, from HTTP") == told
+        assert inspect(path, "a1, panes of 60 s by slice, from HTTP").endswith("which an agent is using now")
 
 
 def test_it_says_what_would_be_gone_on_from(tmp_path: Path) -> None:

@@ -14,13 +14,10 @@ from structlog.testing import capture_logs
 from agent.checkpoints import Checkpoints
 from agent.state_store.schema import SCHEMA
 from agent.state_store.upgrades import OLDEST, UPGRADES
-from tests.agent.state_bench import GOLDEN, OWNER, Parts, golden, held, step
+from tests.agent.state_bench import GOLDEN, LACKS, OWNER, Parts, golden, held, step
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-# What a state of this version could not hold.
-LACKS = {2: {"halves": (), "seen": ()}, 3: {}}
 
 
 def copied(version: int, root: Path) -> Path:

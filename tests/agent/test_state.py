@@ -36,7 +36,7 @@ def take(state: State, score: Score, times: Sequence[float], **facts: Any) -> No
     state.receive(batch)
     state.add(batch.records, score(batch.records))
     state.pass_to(batch.positions)
-    state.close_windows()
+    state.close_windows(0.0)
 
 
 @pytest.mark.parametrize("rejected", [{}, {Reason.NOT_JSON: 2}])
@@ -216,7 +216,7 @@ def test_a_state_rolled_back_is_as_it_was_confirmed(
     state.pairing.join(half("gone"), 0.0)
     state.seen.add("gone")
     state.positions["file"] = 99
-    state.roll_back()
+    state.roll_back(0.0)
     assert plain(dict(state.windows.panes)) == plain(dict(same.windows.panes))
     assert (state.windows.sealed_until, state.positions) == (same.windows.sealed_until, same.positions)
     assert (state.pairing.snapshot(), state.seen.snapshot()) == (same.pairing.snapshot(), same.seen.snapshot())
@@ -235,7 +235,7 @@ def test_what_is_rolled_back_stays_in_the_balance(new_state: Callable[..., State
     state.receive(Batch(waiting=1))
     take(state, score, [0.0, 30.0])
     assert state.report(1.0, ready=True).counts.balanced
-    state.roll_back()
+    state.roll_back(0.0)
     counts = state.report(9.0, ready=True).counts
     assert counts.balanced
     assert (counts.in_flight, counts.processed, counts.discarded["partition_lost"]) == (1, 2, 1)

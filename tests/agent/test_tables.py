@@ -80,7 +80,7 @@ def test_an_absent_table_is_named(tmp_path: Path, suffix: str) -> None:
 WIDE = {"text": ["a", "b", "c"]}
 MISTAKES: list[tuple[str, Any, Callable[[Table], object], str]] = [
     ("csv", "id,body\n1,a\n", Table.texts, "column 'text' is missing. The table has: id, body."),
-    ("csv", "id\n1\n", lambda t: t.need("text", "id", "label"), "column 'text', 'label' is missing. The table has: id."),
+    ("csv", "id\n1\n", lambda t: t.need("text", "id", "label"), "columns 'text', 'label' are missing. The table has: id."),
     ("csv", "text\na\n", lambda t: t.labels(LABELS), "column 'label' is missing. The table has: text."),
     ("csv", "text\na\n", lambda t: t.matrix("logits", 2), "column 'logits' is missing. The table has: text."),
     ("csv", 'text,id\na,1\n"  ",2\n,3\n', Table.texts, "2 of 3 rows have no text (the first is row 2). Remove them or fill them in."),
@@ -174,6 +174,11 @@ def test_a_column_of_nothing_is_not_there(table: Callable[..., Table]) -> None:
     assert read.pairs() is None
     assert read.ids() == ["1", "2"]
     read.need("text_pair")
+
+
+def test_json_lines_go_by_another_name_too(table: Callable[..., Table]) -> None:
+    """`.ndjson` is read as `.jsonl` is."""
+    assert table("ndjson", '{"id": "007"}\n{"id": "008"}\n').ids() == ["007", "008"]
 
 
 @pytest.mark.parametrize("suffix", SUFFIXES)

@@ -25,7 +25,7 @@ def fed(state: State, score: Any, times: Sequence[float], name: str | None = Non
     for time in times:
         records = (Record(f"{time}", "good film", HOUR + time, slice=name),)
         state.add(records, score(records))
-        closed += state.close_windows()
+        closed += state.close_windows(0.0)
     return closed
 
 

@@ -59,8 +59,8 @@ def play(score: Callable[[Sequence[Record]], Scored]) -> Callable[..., list[Wind
             batch = Batch(tuple(records[start : start + size]))
             state.receive(batch)
             state.add(batch.records, score(batch.records))
-            closed += state.close_windows()
-        return closed + (state.close_windows(finished=True) if finish else [])
+            closed += state.close_windows(0.0)
+        return closed + (state.close_windows(0.0, finished=True) if finish else [])
 
     return play
 
@@ -189,7 +189,7 @@ def test_a_pane_is_sealed_once_a_record_is_late_enough(
     state = new_state(HASTY)
     records = (Record("1", "film", HOUR + 1.0), Record("2", "film", HOUR + newest))
     state.add(records, score(records))
-    state.close_windows()
+    state.close_windows(0.0)
     assert state.windows.sealed_until == HOUR + sealed
     assert state.windows.admit(HOUR + 59.0) == (sealed < 60)
     assert state.windows.admit(HOUR + 60.0) == (sealed < 120)
@@ -201,7 +201,7 @@ def test_lateness_is_one_pane_by_default(new_state: Callable[..., State], score:
     for time, late in ((HOUR + 119.0, False), (HOUR + 120.0, True)):
         records = (Record(f"{time}", "film", time),)
         state.add(records, score(records))
-        state.close_windows()
+        state.close_windows(0.0)
         assert state.windows.admit(HOUR + 59.0) is not late
 
 
@@ -246,7 +246,7 @@ def test_a_stream_finishes_once(new_state: Callable[..., State], play: Any) -> N
 
 def test_an_empty_stream_finishes(new_state: Callable[..., State]) -> None:
     """No record, no window."""
-    assert new_state().close_windows(finished=True) == []
+    assert new_state().close_windows(0.0, finished=True) == []
 
 
 def small_pane(start: int) -> Pane:

@@ -6,10 +6,12 @@ import socket
 import sqlite3
 import time
 from contextlib import closing
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 
+from agent.bundle import load_reference, save_reference
 from tests.cli.workbench import Outcome, facts, leadline, records, stream
 
 if TYPE_CHECKING:
@@ -140,6 +142,31 @@ def test_a_state_that_is_gone_on_from(bench: Bench, events: Path, tmp_path: Path
     assert f"FAIL state: state.path: {state}: it was written for another reference" in done.out
     with closing(sqlite3.connect(state)) as database:
         assert database.execute("SELECT position FROM positions").fetchall() == [(4,)]
+
+
+def test_a_new_reference_is_noted_and_no_failure(bench: Bench, events: Path, tmp_path: Path) -> None:
+    """The state of the old one would be put aside, which is what a new version comes to: 0."""
+    state = tmp_path / "state.sqlite"
+    config = bench.run_config(tmp_path / "run.yaml", events, state__path=state)
+    assert leadline("run", config).code == 0
+    save_reference(replace(load_reference(bench.reference), model="another"), tmp_path / "second")
+    newer = bench.run_config(
+        tmp_path / "newer.yaml", events, state__path=state, reference=tmp_path / "second", encoder=bench.encoder
+    )
+    done = leadline("check", newer, "--json", tmp_path / "check.json")
+    assert done.code == 0, done.out
+    assert f"note state: {state} was written for another reference" in done.out
+    (found,) = (each for each in facts(tmp_path / "check.json")["findings"] if each["check"] == "state")
+    assert (found["ok"], found["notice"]) == (True, True)
+
+
+def test_a_redaction_that_is_not_there_is_one_finding(bench: Bench, events: Path, tmp_path: Path) -> None:
+    """Under `annotation`, and not under `source` as well."""
+    annotation = {"path": str(tmp_path / "batches"), "texts": True, "redact": "no_such_module:hide"}
+    config = bench.run_config(tmp_path / "run.yaml", events, annotation=annotation)
+    done = leadline("check", config)
+    assert done.code == 1
+    assert [line.split(":")[0] for line in _lines(done) if line.startswith("FAIL")] == ["FAIL annotation"]
 
 
 def test_a_configuration_that_is_wrong_in_itself(bench: Bench, events: Path, tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import signal
 import socket
 import time
 import urllib.request
+from pathlib import Path
 from threading import Event
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +16,7 @@ import yaml
 from structlog.testing import capture_logs
 
 from agent.cli.outlets import Served
-from agent.cli.reload import Reloads
+from agent.cli.reload import LIVE, Reloads
 from agent.config import RunConfig, load_config
 from agent.errors import ServiceError
 from agent.exporter_config import PrometheusConfig
@@ -23,8 +24,6 @@ from agent.report import Counts, Histogram, ModelInfo, Report, Upkeep
 from tests.cli.workbench import finished, records, start, stream
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from tests.cli.workbench import Bench
 
 RUN: dict[str, Any] = {
@@ -34,6 +33,13 @@ RUN: dict[str, Any] = {
     "estimate": {"every": "1m"},
     "exporters": {"prometheus": {"port": 9108}},
 }
+
+
+def test_the_documentation_names_all_that_can_change() -> None:
+    """What is taken up while the agent runs is named where SIGHUP is told of."""
+    guide = (Path(__file__).parents[2] / "docs" / "SOURCES.md").read_text(encoding="utf-8")
+    told = guide.split("## Changing the configuration while it runs")[1]
+    assert not [key for key in LIVE if f"`{key.rstrip('.')}`" not in told]
 
 
 class Desk:

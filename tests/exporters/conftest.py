@@ -7,12 +7,23 @@ from pathlib import Path
 
 import pytest
 
+from agent.alert_report import (
+    Alerts,
+    BatchFacts,
+    Episode,
+    HistoryPoint,
+    Kind,
+    Notified,
+    Outcome,
+    Realised,
+    SliceDecision,
+)
+from agent.interval import Interval
 from agent.report import (
     Counts,
     DropEstimate,
     Estimation,
     Histogram,
-    Interval,
     ModelInfo,
     Report,
     SourceStatus,
@@ -87,10 +98,91 @@ ESTIMATION = Estimation(
     last_success={"default": 1767225990.0, "quiet": 1767225990.0},
 )
 
+LOST = Interval(0.12, 0.081, 0.16)
+DECISIONS = (
+    SliceDecision("default", 4.25, 4.5, shift_seen=False),
+    SliceDecision("quiet", NAN, 4.5, shift_seen=False),
+    SliceDecision("reviews", 61.5, 4.5, shift_seen=True, since=1767222000.0, annotate=True, needed=683),
+    SliceDecision("lone \ud800 surrogate", 4.5, 4.5, shift_seen=True, since=1767225000.0),
+    SliceDecision('new\nline, "quote" and {brace=', 9.0, 4.5, shift_seen=True, annotate=True, needed=1000),
+)
+EPISODES = (
+    Episode(
+        id="5d0f",
+        slice="reviews",
+        kind=Kind.UNKNOWN,
+        since=1767100000.0,
+        fired=1767103600.0,
+        drop=Interval(),
+        items=2500,
+        needed=683,
+        outside=("pad", "js"),
+        resolved=1767200000.0,
+        outcome=Outcome.HARMLESS,
+    ),
+    Episode("9ac1", "reviews", Kind.DROP, 1767222000.0, 1767225000.5, LOST, 3100, 683),
+    Episode(
+        'new "line"',
+        'new\nline, "quote" and {brace=',
+        Kind.UNKNOWN,
+        1767224000.0,
+        1767225500.0,
+        Interval(),
+        480,
+        1000,
+        ("js",),
+    ),
+    Episode(
+        "e001", "default", Kind.DROP, 1.0, 2.0, LOST, 3100, 683, resolved=1767190000.0, outcome=Outcome.RECOVERED
+    ),
+)
+REALISED = (
+    Realised("reviews", "9ac1", 703, 412, Interval(0.09, 0.05, 0.13), Interval(0.1, 0.07, 0.125), LOST),
+    # Of an episode that is over, and told by neither: a newer one asks for labels in the same slice.
+    Realised("reviews", "5d0f", 703, 703, Interval(0.0, -0.02, 0.02), Interval(0.0, -0.01, 0.01)),
+    Realised("default", "e001", 300, 5),
+)
+BATCHES = (
+    BatchFacts("5d0f", "reviews", "annotation/5d0f", 703, texts=False, written=1767103601.0),
+    BatchFacts("9ac1", "reviews", "annotation/9ac1", 703, texts=True, written=1767225001.0),
+    BatchFacts("e001", "default", "annotation/e001", 300, texts=False, written=3.0),
+    BatchFacts(
+        'new "line"',
+        'new\nline, "quote" and {brace=',
+        "annotation/odd",
+        480,
+        texts=False,
+        written=1767225501.0,
+    ),
+)
+ALERTS = Alerts(
+    limit=0.05,
+    slices=DECISIONS,
+    episodes=EPISODES,
+    realised=REALISED,
+    batches=BATCHES,
+    batch_failures=1,
+    history={
+        "default": (
+            HistoryPoint(1767225300.0, Interval(0.041, -1e-12, 0.065), inside_domains=True),
+            HistoryPoint(1767225900.0, Interval(), inside_domains=False),
+        )
+    },
+)
+NOTIFIED = {
+    "grafana": Notified(sent=3),
+    "alertmanager": Notified(sent=12, failed=7, dropped=1, waiting=2),
+}
+
 
 @pytest.fixture
 def report() -> Report:
     """Awkward on purpose: odd slice names, NaN, an empty histogram, large and tiny numbers."""
+    return awkward()
+
+
+def awkward() -> Report:
+    """The report of the fixture, for a fixture of a wider scope."""
     return Report(
         time=1767226000.0,
         version="0.1.0",
@@ -135,6 +227,8 @@ def report() -> Report:
             paused=True,
         ),
         upkeep=Upkeep(checkpoint_failures=1, quarantined={"corrupt": 1}, reload_ok=False),
+        alerts=ALERTS,
+        notified=NOTIFIED,
     )
 
 

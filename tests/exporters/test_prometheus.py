@@ -14,6 +14,7 @@ from prometheus_client.openmetrics.exposition import generate_latest as generate
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
+from agent.alert_report import Alerts, BatchFacts, Realised, SliceDecision
 from agent.interval import Interval
 from agent.report import DropEstimate, Estimation, Histogram, SourceStatus
 from exporters.metrics import METRICS
@@ -197,6 +198,11 @@ def test_a_window_with_too_few_items_has_no_ratio_and_no_mean(report: Report) ->
         "leadline_estimate_available",
         "leadline_shift_metric",
         "leadline_last_estimate_timestamp_seconds",
+        "leadline_shift_evidence_threshold",
+        "leadline_shift_seen",
+        "leadline_annotate",
+        "leadline_annotate_reason",
+        "leadline_annotation_items_needed",
     }
     assert found["leadline_estimate_available"] == 0
 
@@ -228,6 +234,124 @@ def test_without_an_estimate_running_there_is_no_start(report: Report) -> None:
     assert not values(rendered(replace(report, estimation=Estimation())), name)
 
 
+def of_slice(found: Series, name: str, slice_name: str) -> dict[str, float]:
+    """The series of one name for one slice, by what its labels say beside model and slice."""
+    own = {"model": "sentiment", "slice": slice_name}.items()
+    return {
+        ",".join(sorted(value for _, value in labels - own)): value
+        for labels, value in values(found, name).items()
+        if own <= labels
+    }
+
+
+def test_evidence_threshold_and_verdict_are_apart(report: Report) -> None:
+    """What is known of a shift, what it must reach, whether it has, and whether it asks for labels are series."""
+    found = rendered(report)
+    names = ("shift_evidence", "shift_evidence_threshold", "shift_seen", "annotate", "annotation_items_needed")
+    told = {
+        each: [of_slice(found, f"leadline_{name}", each).get("") for name in names]
+        for each in ("default", "reviews", "quiet")
+    }
+    assert told == {
+        "default": [4.25, 4.5, 0, 0, 0],
+        "reviews": [61.5, 4.5, 1, 1, 683],
+        "quiet": [None, 4.5, 0, 0, 0],
+    }
+
+
+def test_an_open_episode_says_why_and_since_when(report: Report) -> None:
+    """The reason of the open episode is 1 and the other 0; what a closed one was about is not told."""
+    found = rendered(report)
+    since = "leadline_episode_start_timestamp_seconds"
+    assert of_slice(found, "leadline_annotate_reason", "reviews") == {"drop": 1, "unknown": 0}
+    assert of_slice(found, since, "reviews") == {"": 1767222000.0}
+    assert of_slice(found, "leadline_annotate_reason", "default") == {"drop": 0, "unknown": 0}
+    assert of_slice(found, since, "default") == {}
+
+
+def test_what_labels_say_is_of_the_newest_batch(report: Report) -> None:
+    """The verdict on an earlier change of the slice does not pass for that of the one now open."""
+    found = rendered(report)
+    bounds = {"estimate": 0.09, "low": 0.05, "high": 0.13}
+    assert of_slice(found, "leadline_realised_drop_ratio", "reviews") == bounds
+    assert of_slice(found, "leadline_combined_drop_ratio", "reviews") == {
+        "estimate": 0.1,
+        "low": 0.07,
+        "high": 0.125,
+    }
+    assert of_slice(found, "leadline_estimate_error_ratio", "reviews")[""] == pytest.approx(-0.03)
+    assert of_slice(found, "leadline_annotation_labels", "reviews") == {"": 412}
+    assert of_slice(found, "leadline_annotation_batch_timestamp_seconds", "reviews") == {"": 1767225001.0}
+
+
+def test_a_new_batch_without_labels_has_no_verdict(report: Report) -> None:
+    """Once a newer batch asks for labels, none has come back, and the drop that was realised before is gone."""
+    newer = BatchFacts("f00d", "reviews", "annotation/f00d", 50, texts=False, written=1767225999.0)
+    alerts = replace(report.alerts, batches=(newer, *report.alerts.batches))
+    found = rendered(replace(report, alerts=alerts))
+    assert of_slice(found, "leadline_annotation_labels", "reviews") == {"": 0}
+    assert of_slice(found, "leadline_realised_drop_ratio", "reviews") == {}
+
+
+def test_too_few_labels_are_counted_and_say_nothing(report: Report) -> None:
+    """Before enough labels came back their number is known, and no drop."""
+    found = rendered(report)
+    assert of_slice(found, "leadline_annotation_labels", "default") == {"": 5}
+    for name in ("realised_drop_ratio", "combined_drop_ratio", "estimate_error_ratio"):
+        assert of_slice(found, f"leadline_{name}", "default") == {}
+
+
+def test_labels_whose_batch_is_gone_still_count(report: Report) -> None:
+    """What labels said is told even if nobody remembers the episode or finds its batch."""
+    known = Realised("gone", "lost", 40, 40, Interval(0.2, 0.1, 0.3))
+    found = rendered(replace(report, alerts=Alerts(realised=(known,))))
+    assert of_slice(found, "leadline_realised_drop_ratio", "gone") == {"estimate": 0.2, "low": 0.1, "high": 0.3}
+    assert of_slice(found, "leadline_annotation_labels", "gone") == {"": 40}
+
+
+def test_an_agent_that_decides_nothing_has_no_limit(report: Report) -> None:
+    """Without decisions there is no limit, no evidence and no verdict, rather than ones of 0."""
+    told = {name for name, _ in rendered(replace(report, alerts=Alerts()))}
+    assert not told & {
+        "leadline_accuracy_drop_limit_ratio",
+        "leadline_shift_evidence",
+        "leadline_shift_seen",
+        "leadline_annotate",
+    }
+
+
+def test_evidence_beyond_all_bounds_is_exported(report: Report) -> None:
+    """Evidence may be infinite either way, as after records that the source never shows."""
+    odd = Alerts(
+        slices=(
+            SliceDecision("a", math.inf, 4.5, shift_seen=True),
+            SliceDecision("b", -math.inf, 4.5, shift_seen=False),
+        )
+    )
+    found = rendered(replace(report, alerts=odd))
+    assert of_slice(found, "leadline_shift_evidence", "a") == {"": math.inf}
+    assert of_slice(found, "leadline_shift_evidence", "b") == {"": -math.inf}
+
+
+def test_each_receiver_is_told_apart(report: Report) -> None:
+    """Messages sent, failed and dropped are counted for each receiver, those without a failure included."""
+    found = values(rendered(report), "leadline_notifications_total")
+    told = {(dict(labels)["receiver"], dict(labels)["outcome"]): value for labels, value in found.items()}
+    assert told == {
+        ("grafana", "sent"): 3,
+        ("grafana", "failed"): 0,
+        ("grafana", "dropped"): 0,
+        ("alertmanager", "sent"): 12,
+        ("alertmanager", "failed"): 7,
+        ("alertmanager", "dropped"): 1,
+    }
+    waiting = values(rendered(report), "leadline_notifications_waiting")
+    assert {dict(labels)["receiver"]: value for labels, value in waiting.items()} == {
+        "grafana": 0,
+        "alertmanager": 2,
+    }
+
+
 def test_class_ratios_add_up_to_one(report: Report) -> None:
     """The ratios of the predicted classes are fractions of the window's items."""
     ratios = values(rendered(report), "leadline_predicted_class_ratio")
@@ -250,7 +374,8 @@ def test_a_slice_name_without_a_utf8_form_is_spelt_out(families: list[Family]) -
 
 def test_an_idle_slice_vanishes(report: Report) -> None:
     """Once a slice has left the snapshot, a collector that showed it shows nothing of it."""
-    snapshots = iter([report, replace(report, windows=(), item_p_values={}, estimation=Estimation())])
+    idle = replace(report, windows=(), item_p_values={}, estimation=Estimation(), alerts=Alerts())
+    snapshots = iter([report, idle])
     registry = registry_of(lambda: next(snapshots))
     before, after = generate_latest(registry).decode(), generate_latest(registry).decode()
     assert 'slice="' in before

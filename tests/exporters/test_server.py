@@ -36,13 +36,16 @@ ROOT = Path(__file__).parents[2]
 # In a process of its own, because pytest adds handlers to loggers.
 SERVE_ONCE = """
 import logging
+from contextlib import suppress
+from urllib.error import HTTPError
 from urllib.request import urlopen
 
 from exporters.server import serving
 
 logging.basicConfig(level=logging.DEBUG, format="agent: %(message)s")
 with serving(lambda: None, "127.0.0.1", 0) as address:
-    urlopen(address.url).close()
+    with suppress(HTTPError):
+        urlopen(f"{address.url}/nothing").close()
 """
 # What Prometheus 2.42 and 3 send.
 ASKS_FOR_OPENMETRICS = (
@@ -202,8 +205,8 @@ def test_readiness_names_what_is_missing(
     assert answer.body.count(b"\n") == 1
 
 
-@pytest.mark.parametrize("path", ["metrics", "livez", "readyz"])
-def test_the_index_links_the_pages(address: Address, path: str) -> None:
+@pytest.mark.parametrize("path", ["metrics", "livez", "readyz", "status.json"])
+def test_the_status_page_links_the_others(address: Address, path: str) -> None:
     """Whoever opens / finds a link to each page, and the link leads there."""
     assert f'<a href="{path}">'.encode() in get(address, "/").body
     assert get(address, f"/{path}").status == 200
@@ -217,7 +220,7 @@ def test_an_unknown_path_is_not_found(address: Address) -> None:
 @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "OPTIONS"])
 def test_nothing_can_be_written(address: Address, method: str) -> None:
     """405 for every other method on every page, naming those allowed."""
-    for path in ("/", "/metrics", "/livez", "/readyz"):
+    for path in ("/", "/status.json", "/batches/9ac1.jsonl", "/metrics", "/livez", "/readyz"):
         answer = get(address, path, method)
         assert answer.status == 405
         assert set(answer.headers["Allow"].split(", ")) == {"GET", "HEAD"}

@@ -8,6 +8,9 @@ import uuid
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from agent.assembly import decision_of
 from agent.config import RunConfig, load_config
 from tests.cli.workbench import write_config
 from tests.reliability.agents import running, wait_until
@@ -93,6 +96,22 @@ class Stage:
         """AssertionError unless the state holds each of these records once, exactly as the oracle counts them."""
         wrong = differences(self.panes(name), self.oracle.panes(records, self.loaded(name).windows))
         assert not wrong, wrong[:10]
+        self.check_evidence(records, name)
+
+    def check_evidence(self, records: Any, name: str = "run") -> None:  # noqa: ANN401 - a sequence of records
+        """AssertionError unless the evidence is that of every sealed pane taken in once, in the order of time."""
+        config = self.loaded(name)
+        state = self.oracle.kept(config)
+        panes = self.oracle.panes(records, config.windows, sealed=False)
+        over = sorted((start, slice_name) for slice_name, start in panes if start < state.windows.sealed_until)
+        decision = decision_of(config, self.oracle.reference)
+        decision.sealed([panes[slice_name, start] for start, slice_name in over], 0.0)
+        found, wanted = state.decision.decided.watches, decision.decided.watches
+        assert found.keys() == wanted.keys()
+        for slice_name, watch in wanted.items():
+            assert found[slice_name].end == watch.end
+            assert np.allclose(found[slice_name].evidence.logs, watch.evidence.logs, rtol=0, atol=1e-9)
+            assert (found[slice_name].evidence.since == watch.evidence.since).all()
 
 
 def settings(oracle: Oracle, root: Path, name: str, source: dict[str, Any]) -> dict[str, Any]:

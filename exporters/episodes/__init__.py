@@ -1,0 +1,1 @@
+"""Who is told of episodes: Grafana, and Alertmanagers. Telling never holds the scoring up."""
