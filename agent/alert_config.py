@@ -28,10 +28,10 @@ class AlertsConfig(Strict):
         1.0,
         gt=0,
         le=100,
-        description="How many times a month this agent may see a shift where there is none, over all slices and "
-        "detectors together. Every page needs a shift that was seen.",
+        description="How many times a month the agents that share this may see a shift where there is none, over "
+        "all slices and detectors together. Every page needs a shift that was seen.",
     )
-    shared_by: int = Field(1, ge=1, description="Agents that share this budget: the models you watch.")
+    shared_by: int = Field(1, ge=1, description="Agents that share this budget: your models, and their replicas.")
     precision: float = Field(
         0.05, gt=0, lt=0.5, description="Half width of the accuracy's interval that labels should give: 5 points."
     )

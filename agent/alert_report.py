@@ -33,7 +33,7 @@ class Outcome(StrEnum):
 
     OPEN = "open"
     RECOVERED = "recovered"
-    """The estimated drop is no longer above `max_drop`, in either window."""
+    """In both windows the estimated drop is no longer above `max_drop`, and within what the domains showed."""
     RETURNED = "returned"
     """The traffic is like the source again."""
     SILENT = "silent"
@@ -41,7 +41,7 @@ class Outcome(StrEnum):
     HARMLESS = "harmless"
     """Labels came back and say that the drop is not above `max_drop`."""
     SUPERSEDED = "superseded"
-    """The agent was started with another reference or source."""
+    """The agent was started with another reference or source, or other panes or slices."""
     MOVED = "moved"
     """Another replica reads its records now, and decides on them."""
 
@@ -54,7 +54,7 @@ class Episode:
     began, in event time; `fired` and `resolved` are when that was decided, by the clock (epoch seconds; NaN while
     open). `drop` is the estimate of the long window on which it fired, or by which it became certain; `items` how
     many items it was made on; `outside` names the shift metrics beyond what the reference domains showed.
-    `needed` is how many labels would tell.
+    `needed` labels give the accuracy an interval of the half width asked for.
     """
 
     id: str
@@ -80,8 +80,8 @@ class SliceDecision:
     """What is decided of one slice.
 
     `evidence` is the log10 of the e-value against "nothing has changed", `threshold` what it must reach for a
-    shift to be seen; `since` the event time at which that evidence begins (epoch seconds, NaN where there is
-    none). `annotate` is whether an episode is open, `needed` the labels it asks for (0 where none is).
+    shift to be seen; `since` when the shift that is seen began, in event time (epoch seconds, NaN while none is).
+    `annotate` is whether an episode is open, `needed` the labels it asks for (0 where none is).
     """
 
     slice: str
@@ -98,8 +98,8 @@ class Realised:
     """What the labels of one annotation batch say: `labelled` of `asked` items have come back.
 
     `drop` is the accuracy lost by the labels alone, `combined` by labels and predictions together
-    (prediction-powered), each with its interval; `estimated` what had been estimated without labels when the
-    episode fired. All NaN where nothing can be said yet.
+    (prediction-powered), each with its interval; `estimated` what had been estimated without labels of
+    the same items when they were drawn. All NaN where nothing can be said yet.
     """
 
     slice: str
@@ -146,7 +146,10 @@ class HistoryPoint:
 
 @dataclass(frozen=True)
 class BatchFacts:
-    """An annotation batch on disk: `items` of which `texts` says whether their texts were kept."""
+    """An annotation batch in the directory `path`: so many `items`, `written` then (epoch seconds).
+
+    `texts` is whether their texts were kept; `kind` that of the episode, or "asked" where a person had it drawn.
+    """
 
     episode: str
     slice: str
@@ -154,6 +157,7 @@ class BatchFacts:
     items: int
     texts: bool
     written: float
+    kind: str = Kind.DROP
 
 
 @dataclass(frozen=True)

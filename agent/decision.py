@@ -13,7 +13,7 @@ Event time and what it is fed decide everything; the clock only dates what was d
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from math import log
 from types import MappingProxyType
@@ -37,6 +37,16 @@ if TYPE_CHECKING:
 # Episodes that are over, and estimates of each slice, that are still told about.
 RECENT_EPISODES = 50
 HISTORY = 300
+
+
+@dataclass(frozen=True)
+class _Beginning:
+    """Which episode begins: the how-manieth of a slice's shift that began then, and why."""
+
+    slice: str
+    kind: Kind
+    began: int
+    number: int
 
 
 class Decision:
@@ -163,17 +173,22 @@ class Decision:
         watch, found = self.decided.watches.get(name), self._current(name)
         if watch is None or found is None:
             return
-        if any(each.slice == name and each.open for each in self.decided.episodes):
-            self._go_on(name, watch, found, now)
-        elif watch.began is not None and not all(watch.covers(each, self.rules.max_drop) for each in found):
-            kind = common_harm(*found, self.rules.max_drop)
-            if kind is not None:
-                self._fire(name, watch, kind, now)
+        kind = common_harm(*found, self.rules.max_drop)
+        open_one = next((each for each in self.decided.episodes if each.slice == name and each.open), None)
+        if open_one is not None:
+            self._go_on(open_one, watch, found, now)
+        elif (
+            kind is not None
+            and watch.began is not None
+            and not all(watch.covers(each, self.rules.max_drop) for each in found)
+        ):
+            began = _Beginning(name, kind, watch.began, watch.asked)
+            self._be(self.decided.watching(name, replace(watch, asked=watch.asked + 1)))
+            self._fire(began, found, now)
 
-    def _go_on(self, name: str, watch: Watch, found: _Pair, now: float) -> None:
-        """An open episode: what these estimates, of the long and the short window, mean for it."""
-        (episode,) = (each for each in self.decided.episodes if each.slice == name and each.open)
-        limit, calm = self.rules.max_drop, None
+    def _go_on(self, episode: Episode, watch: Watch, found: _Pair, now: float) -> None:
+        """What these estimates, of the long and the short window, mean for an open episode."""
+        name, limit, calm = episode.slice, self.rules.max_drop, None
         if all(is_calm(each, limit) for each in found):
             calm = watch.end if watch.calm is None else watch.calm
             # The lower bound of a certain drop has come a long way. Where nobody could tell, estimates may hover
@@ -198,26 +213,24 @@ class Decision:
         over = long.end <= watch.end - self.rules.long or short.end <= watch.end - self.rules.short
         return None if over else (long.estimate, short.estimate)
 
-    def _fire(self, name: str, watch: Watch, kind: Kind, now: float) -> None:
-        began = watch.end if watch.began is None else watch.began
-        estimate = self._estimates[name, "long"].estimate
+    def _fire(self, beginning: _Beginning, found: _Pair, now: float) -> None:
+        long, short = found
         episode = Episode(
-            id=self._id(f"{name}\0{began}\0{watch.asked}"),
-            slice=name,
-            kind=kind,
-            since=began,
+            id=self._id(f"{beginning.slice}\0{beginning.began}\0{beginning.number}"),
+            slice=beginning.slice,
+            kind=beginning.kind,
+            since=beginning.began,
             fired=now,
-            drop=estimate.drop,
-            items=estimate.n,
-            needed=labels_needed((estimate.accuracy.low, estimate.accuracy.high), self.rules.precision),
-            outside=estimate.outside,
+            drop=long.drop,
+            items=long.n,
+            needed=labels_needed((long.accuracy.low, long.accuracy.high), self.rules.precision),
+            outside=long.outside or short.outside,
         )
         self._changed.append(episode)
         over = [each for each in self.decided.episodes if not each.open]
         forgotten = {each.id for each in over[: max(0, len(over) - RECENT_EPISODES)]}
         kept = [each for each in self.decided.episodes if each.id not in forgotten]
         self._be(replace(self.decided, episodes=(*kept, episode)))
-        self._be(self.decided.watching(name, replace(watch, asked=watch.asked + 1)))
 
     def _close(self, name: str, outcome: Outcome, now: float) -> None:
         """End the open episode of this slice, if there is one."""
@@ -250,7 +263,7 @@ def harm(estimate: DropEstimate, limit: float) -> Kind | None:
         return None
     if estimate.inside_domains and drop.low > limit:
         return Kind.DROP
-    # With an interval wider than the limit to each side, no drop that is not huge could ever be called one.
+    # With an interval wider than twice the limit, no drop that is not huge could ever be called one.
     blunt = drop.estimate > limit and drop.high - drop.low > 2 * limit
     return Kind.UNKNOWN if blunt or not estimate.inside_domains else None
 

@@ -11,7 +11,7 @@ from agent.strict import Duration, Strict
 
 
 class PrometheusConfig(Strict):
-    """The HTTP port of /metrics, /livez and /readyz. Port 0 takes any free one."""
+    """The HTTP port of the status page with its downloads, /metrics, /livez and /readyz. Port 0 takes any free."""
 
     host: str = "127.0.0.1"
     port: int = Field(9108, ge=0, le=65535)
@@ -56,7 +56,10 @@ class GrafanaConfig(Strict):
 
 
 class AlertmanagerConfig(Strict):
-    """Episodes sent to Alertmanager directly, for those who have no Prometheus rules."""
+    """Episodes sent to Alertmanager directly, for those who have no Prometheus rules, and one agent a model.
+
+    Several replicas would send the same labels, and the end of one's episode would resolve the other's alert.
+    """
 
     urls: tuple[Url, ...] = Field(min_length=1, description="Every Alertmanager of the cluster, not a balancer.")
     token_file: Path | None = Field(None, description="A bearer token, read again when it changes.")

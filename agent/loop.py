@@ -123,7 +123,7 @@ PAUSE = 0.5
 class Listeners:
     """Who is told: `publish` of snapshots, `closed` of windows, `estimated` of estimates, `decided` of episodes.
 
-    Of each as soon as it is there; of an episode when it begins and when it ends.
+    Of each as soon as it is there; of an episode when it begins, becomes certain, and ends.
     """
 
     publish: Callable[[Report], None]

@@ -20,7 +20,7 @@ from detectors.softmax import confidences
 from detectors.survey import Survey
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Mapping
+    from collections.abc import Callable, Container, Mapping
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -37,7 +37,7 @@ MOST_BATCHES = 50
 
 
 @dataclass(frozen=True)
-class Asked:
+class BatchItems:
     """The n items of a batch: their `ids`, their `rows` (n,) in the arrays, and what the model `predicted`.
 
     `stratum` (n,) is the place of each item's stratum, and `sizes` (H,) how many of the window's sample each has.
@@ -50,7 +50,7 @@ class Asked:
     sizes: Vector
 
     @classmethod
-    def of(cls, directory: Path, batch: Batch) -> Asked:
+    def of(cls, directory: Path, batch: Batch) -> BatchItems:
         """Those of the batch in this directory. ArtefactError where they are damaged."""
         items = read_items(directory, batch)
         stratum = np.array([item.stratum for item in items], np.intp)
@@ -80,7 +80,7 @@ class Account:
     """
 
     batch: Batch
-    asked: Asked
+    asked: BatchItems
     answers: Mapping[str, Label]
     free: Vector
     source: tuple[float, int]
@@ -157,7 +157,7 @@ def account_of(reference: Reference, directory: Path) -> Account:
     """
     batch = read_batch(directory)
     check_reference(reference, batch, directory)
-    asked = Asked.of(directory, batch)
+    asked = BatchItems.of(directory, batch)
     free = label_free(reference, read_arrays(directory, batch))
     return Account(batch, asked, read_labels(directory), free, source_of(reference))
 
@@ -181,55 +181,33 @@ class RealisedDrops:
 
     def __init__(self, reference: Reference, root: Path) -> None:
         self._reference = reference
-        self._root = root
         self._catalogue = Catalogue(root)
         self._known: dict[Path, _Known] = {}
-        self.failures: dict[str, str] = {}
-        """Batches that could not be read the last time, by directory, and why."""
 
-    def read(self, asking: Container[str] = ()) -> tuple[Realised, ...]:
+    def read(self, asking: Container[str], complain: Callable[[Path, Exception], None]) -> tuple[Realised, ...]:
         """What is known of the newest batches and of those of these episodes, the newest first.
 
-        One that cannot be read is in `failures` instead.
+        Of those alone that this reference may judge. `complain` is told of those that cannot be read, each time.
+        OSError if the directory cannot be.
         """
-        self.failures = {}
-        batches = self._batches()
-        told = newest(batches, MOST_BATCHES, asking)
-        self._known = {path: known for path in told if (known := self._read(path, batches[path])) is not None}
-        return tuple(known.realised for known in self._known.values())
-
-    def _batches(self) -> dict[Path, Batch]:
-        """Those that this reference may judge."""
-        try:
-            batches = self._catalogue.look(self._failed)
-        except OSError as error:
-            self._failed(self._root, error)
-            return {}
-        return {path: batch for path, batch in batches.items() if self._judges(path, batch)}
-
-    def _judges(self, path: Path, batch: Batch) -> bool:
-        try:
-            check_reference(self._reference, batch, path)
-        except UsageError as error:
-            self._failed(path, error)
-            return False
-        return True
-
-    def _read(self, path: Path, batch: Batch) -> _Known | None:
-        try:
-            return self._now(path, batch)
-        except (LeadlineError, OSError) as error:
-            self._failed(path, error)
-            return None
-
-    def _failed(self, path: Path, error: Exception) -> None:
-        said = f"{path}: cannot be read: {error.strerror}" if isinstance(error, OSError) else str(error)
-        self.failures[path.name] = said
+        batches = {
+            path: batch
+            for path, batch in self._catalogue.look(complain).items()
+            if batch.reference_id in self._reference.ids
+        }
+        known: dict[Path, _Known] = {}
+        for path in newest(batches, MOST_BATCHES, asking):
+            try:
+                known[path] = self._now(path, batches[path])
+            except (LeadlineError, OSError) as error:
+                complain(path, error)
+        self._known = known
+        return tuple(each.realised for each in known.values())
 
     def _now(self, path: Path, batch: Batch) -> _Known:
         mark, known = mark_of(path / LABELS), self._known.get(path)
         if known is None or known.batch is not batch:
-            asked, free = Asked.of(path, batch), None
+            asked, free = BatchItems.of(path, batch), None
         elif known.mark == mark:
             return known
         else:
@@ -248,6 +226,6 @@ class _Known:
 
     mark: Mark
     batch: Batch
-    asked: Asked
+    asked: BatchItems
     free: Vector | None
     realised: Realised

@@ -41,7 +41,8 @@ class Rules:
 class Acquittal:
     """Labels said that no more than `limit` is lost.
 
-    Drops estimated up to `bound` are not asked about until then.
+    Drops estimated up to `bound` are not asked about again while the shift lasts; where the slice fell silent with
+    it, `until` then.
     """
 
     limit: float
@@ -80,17 +81,23 @@ class Watch:
         flagged = flagged_at(pane.tally.p_counts, P_EDGES)
         evidence = self.evidence.after(bets, flagged, pane.tally.items, pane.start, most_kept(threshold, bets))
         end, acquittal = pane.start + length, self.acquittal
-        if acquittal is not None and (end > acquittal.until or (self.seen and evidence.log < threshold / 2)):
+        if acquittal is not None and self._outlived(acquittal, pane.start, over=evidence.log < threshold / 2):
             acquittal = None
         if evidence.log < (threshold / 2 if self.seen else threshold):
             return Watch(evidence, end, acquittal=acquittal)
         began = evidence.began if self.began is None else self.began
         return replace(self, evidence=evidence, end=end, began=began, acquittal=acquittal, silent=False)
 
+    def _outlived(self, acquittal: Acquittal, start: int, *, over: bool) -> bool:
+        """Whether what labels said no longer counts: its shift is `over`, or has not come back for so long."""
+        return over if self.seen else start > acquittal.until
+
     def fallen_silent(self, bets: Bets) -> Watch | None:
         """What is worth knowing of a slice without traffic: what labels said of it, if anything."""
-        kept = self.acquittal
-        return None if kept is None else Watch(Evidence.none(bets), self.end, acquittal=kept, silent=True)
+        if self.acquittal is None:
+            return None
+        kept = replace(self.acquittal, until=self.end + MONTH)
+        return Watch(Evidence.none(bets), self.end, acquittal=kept, silent=True)
 
     def fitting(self, bets: Bets, threshold: float) -> Watch:
         """The same with evidence in the shape of these bets; another version's is worth what it must be."""

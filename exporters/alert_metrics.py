@@ -32,8 +32,8 @@ DECISIONS: tuple[Metric, ...] = (
         SLICE,
         per_slice(lambda decision: decision.evidence),
         "Evidence that the slice's records are no longer like the source, as log10 of an e-value: 3 means a "
-        "thousand to one. It may be looked at at any moment. Around 0 or below if nothing changed; it climbs as "
-        "long as a shift lasts.",
+        "thousand to one. It may be looked at at any moment. 0 if nothing changed; during a shift it climbs to a "
+        "little above the threshold and stays there.",
     ),
     Scalar(
         "leadline_shift_evidence_threshold",
@@ -48,8 +48,8 @@ DECISIONS: tuple[Metric, ...] = (
         "gauge",
         SLICE,
         per_slice(lambda decision: decision.shift_seen),
-        "1 once the evidence for a shift has reached its threshold, 0 if not. Information, no reason to act: a "
-        "shift that costs no accuracy is harmless. See leadline_annotate.",
+        "1 from the threshold on until the evidence is below its square root (half of it on this scale), 0 if "
+        "not. Information, no reason to act: a shift that costs no accuracy is harmless. See leadline_annotate.",
     ),
     Scalar(
         "leadline_annotate",
@@ -80,14 +80,16 @@ DECISIONS: tuple[Metric, ...] = (
         "gauge",
         SLICE,
         per_slice(lambda decision: decision.needed),
-        "How many labels would tell. 0 while none are asked for. `leadline annotate export` writes out the items.",
+        "How many labels are asked for: they give the accuracy an interval of half width `alerts.precision`, "
+        "which does not always decide. 0 while none are asked for. `leadline annotate export` has the items.",
     ),
     Scalar(
         "leadline_annotation_batch_timestamp_seconds",
         "gauge",
         SLICE,
         batches_written,
-        "When the slice's newest annotation batch was written. Absent before the first.",
+        "When the slice's newest annotation batch was written: that of its open episode, or else of its newest "
+        "one, or else of a batch drawn with `leadline annotate export --now`. Absent before the first.",
     ),
     Scalar(
         "leadline_annotation_labels",
@@ -119,9 +121,9 @@ DECISIONS: tuple[Metric, ...] = (
         (*SLICE, "bound"),
         realised_bounds(lambda realised: realised.drop),
         "Accuracy really lost against the source, by the labels of the slice's newest annotation batch alone: "
-        "0.05 is 5 points, below 0 is a gain. bound is estimate, or low and high. Absent until enough labels came "
-        "back. It tells of the batch's items, so of the time before "
-        "leadline_annotation_batch_timestamp_seconds.",
+        "0.05 is 5 points, below 0 is a gain. bound is estimate, or low and high. Absent until the first label is "
+        "back; from few labels the bounds are far apart. Always absent for `task: tokens`. It tells of the "
+        "batch's items, so of the time before leadline_annotation_batch_timestamp_seconds.",
     ),
     Scalar(
         "leadline_combined_drop_ratio",
@@ -129,7 +131,7 @@ DECISIONS: tuple[Metric, ...] = (
         (*SLICE, "bound"),
         realised_bounds(lambda realised: realised.combined),
         "The same by labels and predictions together, which needs fewer labels for the same certainty "
-        "(prediction-powered). Absent until enough labels came back.",
+        "(prediction-powered). Absent where leadline_realised_drop_ratio is.",
     ),
     Scalar(
         "leadline_estimate_error_ratio",
@@ -138,7 +140,7 @@ DECISIONS: tuple[Metric, ...] = (
         per_realised(lambda realised: realised.error),
         "How far the estimate without labels was off when labels were last asked for: realised less estimated, so "
         "0.02 means that it really was 2 points worse. Often far from 0: make the labelled items a reference "
-        "domain. Absent until enough labels came back.",
+        "domain. Absent where leadline_realised_drop_ratio is, or where nothing had been estimated.",
     ),
 )
 
@@ -157,7 +159,7 @@ NOTIFICATIONS: tuple[Metric, ...] = (
         "gauge",
         ("receiver",),
         lambda report: {(receiver,): told.waiting for receiver, told in report.notified.items()},
-        "Messages about episodes that a receiver has not taken yet. Not back at 0 for long: it is away or refuses "
-        "them.",
+        "Messages about episodes that Grafana has not taken yet; of Alertmanagers, how many have not heard how "
+        "things stand. Not back at 0 for long: the receiver is away or refuses them.",
     ),
 )

@@ -1,7 +1,7 @@
 """What the metrics of decisions, labels and notifications read from a Report. Pure.
 
-A slice may have had several annotation batches; only its newest is told, or an old verdict would pass for that of
-a change nobody has labelled yet.
+A slice may have had several annotation batches. Only one is told, or an old verdict would pass for that of a
+change nobody has labelled yet: the open episode's, or else the newest episode's, or else the newest drawn by hand.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from agent.report import Report
     from exporters.samples import Scalars
 
-NEVER = float("-inf")
+NEVER = (False, False, float("-inf"))
 
 
 def per_slice(read: Callable[[SliceDecision], float]) -> Callable[[Report], Scalars]:
@@ -103,9 +103,10 @@ def _realised(report: Report) -> list[Realised]:
 
 
 def _newest(report: Report) -> dict[str, str]:
-    """Of each slice that ever asked for labels, the episode that did so last."""
+    """Of each slice with a batch, the episode whose batch is told; one drawn by hand is of no known episode."""
     alerts = report.alerts
-    asked = {one.episode: one.written for one in alerts.batches} | {one.id: one.fired for one in alerts.episodes}
+    asked = {one.episode: (False, False, one.written) for one in alerts.batches}
+    asked |= {one.id: (one.open, True, one.fired) for one in alerts.episodes}
     batches = [(one.slice, one.episode) for one in alerts.realised]
     batches += [(one.slice, one.episode) for one in alerts.batches]
     return dict(sorted(batches, key=lambda batch: asked.get(batch[1], NEVER)))

@@ -82,6 +82,12 @@ class Service:
         """End it as a power cut would; nothing where it does not run."""
         self._ended(0.0)
 
+    def metric(self, name: str) -> float:
+        """One of its own metrics without labels. OSError if it does not answer, KeyError if it has none."""
+        with urlopen(f"{self.url}/metrics", timeout=10) as answer:  # noqa: S310 - always http
+            lines = (line.split() for line in answer.read().decode().splitlines())
+            return float(dict(line for line in lines if len(line) == 2)[name])
+
     def get(self, path: str, **query: str) -> Any:  # noqa: ANN401 - any JSON
         """What the API answers. OSError if it does not."""
         asked = f"?{urlencode(query)}" if query else ""

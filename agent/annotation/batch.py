@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 SCHEMA = 1
 TOKENS = "tokens"
+# Why a batch was drawn that no episode asked for.
+ON_DEMAND = "asked"
 
 
 def _known(value: Any) -> Any:  # noqa: ANN401 - whatever a file holds

@@ -29,12 +29,14 @@ if TYPE_CHECKING:
     from agent.report import DropEstimate
     from agent.window_contents import EndedWindow
 
+    Complain = Callable[[Path, Exception], None]
+
 # How often the directory is looked at again, and what failed is tried again (seconds).
 EVERY = 60.0
 # What a crash left half-written is removed when it is this old (seconds): another agent may be writing beside.
 STALE = 3600.0
 # Batches and labels that wait for a disk that refuses them. A batch holds a window: the loop asks again for more.
-MOST_BATCHES, MOST_LABELS = 5, 100_000
+MOST_WAITING, MOST_LABELS = 5, 100_000
 
 
 @dataclass(frozen=True)
@@ -50,11 +52,12 @@ class _Asking:
 class Answers:
     """Who knows what labels mean.
 
-    `read` says what those of the newest batches, and of these episodes', come to now, at the cost of what changed;
-    `harmless` whether they say that no more than such a drop is lost.
+    `read` says what those of the newest batches, and of these episodes', come to now, at the cost of what changed,
+    and complains of a batch that cannot be read. `harmless` is whether they say that no more than such a drop is
+    lost.
     """
 
-    read: Callable[[Collection[str]], tuple[Realised, ...]] = lambda _: ()
+    read: Callable[[Collection[str], Complain], tuple[Realised, ...]] = lambda _, __: ()
     harmless: Callable[[Realised, float], bool] = lambda _, __: False
 
 
@@ -152,7 +155,7 @@ class Annotation:
             self._waiting.pop(name, None)
             return
         self._told = replace(self._told, failures=self._told.failures + 1)
-        if len(self._waiting) < MOST_BATCHES:
+        if len(self._waiting) < MOST_WAITING:
             self._waiting[name] = asking
 
     def _written(self, asking: _Asking) -> None:
@@ -181,7 +184,7 @@ class Annotation:
             self._unfiled = []
 
     def _read_answers(self, asking: Collection[str]) -> None:
-        self._told = replace(self._told, realised=self._answers.read(asking))
+        self._told = replace(self._told, realised=self._answers.read(asking, self._unheard))
 
     def _tell(self) -> None:
         self._told = replace(self._told, batches=tuple(each.facts for each in self._shelf.newest))
@@ -198,6 +201,9 @@ class Annotation:
 
     def _unreadable(self, path: Path, error: Exception) -> None:
         self._complain("read", path.name, error)
+
+    def _unheard(self, path: Path, error: Exception) -> None:
+        self._complain("answers", path.name, error)
 
     def _complain(self, what: str, name: str, error: Exception) -> None:
         """Log where it broke. Not the message of errors that are not ours: a text might be in it."""

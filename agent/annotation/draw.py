@@ -33,12 +33,16 @@ DECIMALS = 6
 
 @dataclass(frozen=True)
 class Question:
-    """What is asked: of which episode, why, and how many labels give an interval of half width `precision`."""
+    """What is asked: of which episode, why, and how many labels give an interval of half width `precision`.
+
+    `most` is how many items to draw at most: as many as are needed if not said.
+    """
 
     episode: str
     kind: str
     needed: int
     precision: float
+    most: int | None = None
 
 
 @dataclass(frozen=True)
@@ -62,7 +66,7 @@ class Drawing:
         """The batch, drawn at `now`: never more items than the configuration allows, or the sample has."""
         sample, reference = window.sample, self.reference
         depths = reference.detectors["depth"].detector.score(Outputs(sample.embedding.astype(np.float32)))
-        most = min(question.needed, self.config.most_items)
+        most = min(question.most or question.needed, self.config.most_items)
         drawn = draw(depths, _order(question.episode, sample), most, self.config.dissimilar)
         kept = self.texts.get(window.slice, sample.ids[drawn.rows].tolist())
         items = self._items(window, drawn, depths, kept)

@@ -34,7 +34,7 @@ LABELS = "labels.jsonl"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,127}")
 _SCRATCH = re.compile(r"\.[A-Za-z0-9][A-Za-z0-9_.-]{0,127}-[a-z0-9_]{8}")
 _BATCH, _ITEM = TypeAdapter(Batch), TypeAdapter(Item)
-Kind = TypeVar("Kind", Batch, Item)
+Part = TypeVar("Part", Batch, Item)
 
 
 def directory_of(root: Path, episode: str) -> Path:
@@ -203,7 +203,7 @@ def _json(where: object, content: bytes) -> object:
         raise ArtefactError(f"{where} is not JSON. {_AGAIN}") from error
 
 
-def _checked(kind: TypeAdapter[Kind], content: object, where: str) -> Kind:
+def _checked(kind: TypeAdapter[Part], content: object, where: str) -> Part:
     """The value, if it has every part. What is wrong is named without its value, which may be a user's text."""
     try:
         return kind.validate_python(content)

@@ -64,7 +64,7 @@ class Filed:
         """What is told of it."""
         batch = self.batch
         path = str(self.directory)
-        return BatchFacts(batch.episode, batch.slice, path, batch.items, batch.texts, batch.created)
+        return BatchFacts(batch.episode, batch.slice, path, batch.items, batch.texts, batch.created, batch.kind)
 
     def without_old_texts(self, term: Term) -> Filed:
         """The batch, rewritten without the texts that must go. OSError if the disk refuses."""

@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 
 # All texts together, in bytes of memory.
 MOST_BYTES = 64 * 1024 * 1024
+# What one text takes beside its strings, in bytes, as measured: its times, its keys, its places in the dict and,
+# until the state is saved, among those that changed.
+BESIDE = 440
 # What a text is found by: slice and id.
 Key = tuple[str, str]
 
@@ -53,8 +56,9 @@ class KeptText:
 
     @property
     def size(self) -> int:
-        """Bytes of memory that the text and its pair take."""
-        return getsizeof(self.text) + (0 if self.pair is None else getsizeof(self.pair))
+        """Bytes of memory that it takes, with everything that is kept to find it; rather more than less."""
+        strings = (self.slice, self.id, self.text, self.pair)
+        return BESIDE + sum(getsizeof(each) for each in strings if each is not None)
 
 
 class Texts(Protocol):

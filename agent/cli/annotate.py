@@ -13,11 +13,12 @@ import typer
 from rich.markup import escape
 from rich.table import Table as Columns
 
+from agent.annotation.batch import ON_DEMAND
 from agent.annotation.files import directory_of, found, read_batch, read_items, write_private
 from agent.annotation.formats import json_lines, label_studio, labelling_config
 from agent.annotation.labels import read_labels
 from agent.annotation.term import Term
-from agent.cli.annotate_now import KIND, Wanted, draw_now
+from agent.cli.annotate_now import Wanted, draw_now
 from agent.cli.output import JsonFile, console, write_facts
 from agent.config import RunConfig, load_config
 from agent.errors import UsageError
@@ -92,16 +93,21 @@ def export(  # noqa: PLR0913, PLR0917 - the options of a command
         directory = draw_now(load_config(config, RunConfig), annotation, Wanted(of_slice, count))
     else:
         directory = chosen(annotation.path, episode)
+    write_facts(json, _hand_out(directory, annotation.keep, out, form, texts))
+
+
+def _hand_out(directory: Path, keep: float, out: Path, form: Format, texts: Path | None) -> dict[str, Any]:
+    """Write the items of a batch to a file, with texts that are not older than this or from a table: its facts."""
     batch = read_batch(directory)
     # Texts that should be gone by now are not shown, whether or not an agent has run to delete them.
-    term = Term(time.time(), annotation.keep)
+    term = Term(time.time(), keep)
     items = [term.allowed(item) for item in read_items(directory, batch)]
     if texts is not None:
         items = _joined(items, texts)
     places = _write(out, form, batch, items)
     shown = sum(item.text is not None for item in items)
     _say(batch, places, shown)
-    write_facts(json, {**_facts(directory, batch), "files": [str(place) for place in places], "texts": shown})
+    return {**_facts(directory, batch), "files": [str(place) for place in places], "texts": shown}
 
 
 def annotation_of(path: Path) -> AnnotationConfig:
@@ -139,9 +145,9 @@ def chosen(root: Path, episode: str | None) -> Path:
 def _newest(batches: Sequence[Path]) -> Path:
     """The newest batch that an alert asked for, else the newest of all; says which it is of how many."""
     read = {path: read_batch(path) for path in batches}
-    found = max(batches, key=lambda path: (read[path].kind != KIND, read[path].created, path.name))
+    found = max(batches, key=lambda path: (read[path].kind != ON_DEMAND, read[path].created, path.name))
     if len(batches) > 1:
-        alerts = "" if read[found].kind == KIND else " that an alert asked for"
+        alerts = "" if read[found].kind == ON_DEMAND else " that an alert asked for"
         console.print(f"Of {len(batches)} batches the newest{alerts}: {found.name}. Another one: --episode.")
     return found
 
@@ -190,7 +196,7 @@ def _say(batch: Batch, places: Sequence[Path], shown: int) -> None:
     if batch.short:
         console.print(
             f"[yellow]{batch.needed:,} labels would give ±{100 * batch.precision:g} points:[/] "
-            "there were no more items to draw, or `annotation.most_items` is lower."
+            "there were no more items to draw, or `annotation.most_items` or --items is lower."
         )
     if shown < batch.items:
         missing = "The items have" if not shown else f"{batch.items - shown:,} items have"

@@ -6,17 +6,16 @@ import os
 import time
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.markup import escape
 
-from agent.annotation.batch import TOKENS
+from agent.annotation.batch import ON_DEMAND, TOKENS
 from agent.annotation.files import directory_of, found, read_arrays, read_batch, read_items
 from agent.annotation.labels import append_labels, read_labels
 from agent.bundle import check_place, load_reference, load_taught, save_reference
 from agent.cli.annotate import annotation_of
-from agent.cli.annotate_now import KIND
 from agent.cli.annotate_words import facts_of, offer_facts, show, show_offer
 from agent.cli.output import JsonFile, bars, console, write_facts
 from agent.config import RunConfig, load_config
@@ -30,8 +29,11 @@ from agent.target_score import FOLDS
 from agent.verdict import verdict
 
 if TYPE_CHECKING:
+    from agent.annotation.batch import Arrays
     from agent.label_file import Given
+    from agent.realised import Account
     from agent.reference import Reference
+    from agent.verdict_report import Verdict
 
 
 @dataclass(frozen=True)
@@ -77,31 +79,47 @@ def import_labels(  # noqa: PLR0913, PLR0917 - the options of a command
     if out is not None and not force:
         check_place(out, Version(loaded.id, read_batch(directory).episode))
     imported = _import(directory, given, labels, loaded)
-    account = account_of(loaded, directory)
+    case = _judged(loaded, directory, checked.alerts.max_drop)
+    _say(imported, directory.name)
+    show(case.told)
+    version = None if out is None else _taught(case, checked, out, force=force)
+    write_facts(json, {"imported": vars(imported), "version": version} | facts_of(case.told, loaded))
+    if version is not None and not version["written"]:
+        raise typer.Exit(1)
+
+
+@dataclass(frozen=True)
+class _Case:
+    """A batch whose labels were held against a reference, and what they say."""
+
+    reference: Reference
+    account: Account
+    arrays: Arrays
+    told: Verdict
+
+
+def _judged(reference: Reference, directory: Path, limit: float) -> _Case:
+    """What the labels of a batch say now, with bars meanwhile."""
+    account = account_of(reference, directory)
     arrays = read_arrays(directory, account.batch)
     with bars() as progress:
         told = verdict(
-            loaded,
-            account,
-            arrays,
-            checked.alerts.max_drop,
-            lambda done: progress("train on these items", done, FOLDS),
+            reference, account, arrays, limit, lambda done: progress("train on these items", done, FOLDS)
         )
-    _say(imported, directory.name)
-    show(told)
-    facts = {"imported": vars(imported), "version": None} | facts_of(told, loaded)
-    if out is None:
-        write_facts(json, facts)
-        return
+    return _Case(reference, account, arrays, told)
+
+
+def _taught(case: _Case, config: RunConfig, out: Path, *, force: bool) -> dict[str, Any]:
+    """The facts of the version that learns from the batch: shown, and written if it does no worse, or by force."""
     with bars() as progress:
-        offer = new_version(loaded, account, arrays, lambda done, total: progress("backtest", done, total))
-    written = not offer.worse or force
-    place = (checked.reference, out)
-    identity = save_reference(_moved(offer.reference, *place, checked.encoder), out) if written else ""
-    show_offer(offer, told, out if written else None)
-    write_facts(json, facts | {"version": offer_facts(offer, identity)})
-    if not written:
-        raise typer.Exit(1)
+        offer = new_version(
+            case.reference, case.account, case.arrays, lambda done, total: progress("backtest", done, total)
+        )
+    place, identity = None if offer.worse and not force else out, ""
+    if place is not None:
+        identity = save_reference(_moved(offer.reference, config.reference, place, config.encoder), place)
+    show_offer(offer, case.told, place)
+    return offer_facts(offer, identity)
 
 
 def check_new_place(out: Path, reference: Path) -> None:
@@ -128,7 +146,7 @@ def batch_of(root: Path, given: list[Given], episode: str | None) -> Path:
     if len(batches) == 1:
         return batches[0]
     whole = [path for path in batches if _has_all(path, given)]
-    whole = [path for path in whole if read_batch(path).kind != KIND] or whole
+    whole = [path for path in whole if read_batch(path).kind != ON_DEMAND] or whole
     if len(whole) == 1:
         return whole[0]
     several = ", ".join(path.name for path in whole)

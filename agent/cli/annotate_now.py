@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import TYPE_CHECKING
 
+from agent.annotation.batch import ON_DEMAND
 from agent.annotation.draw import Drawing, Question
 from agent.annotation.files import write
 from agent.assembly import owner_of, texts_of
@@ -22,9 +23,6 @@ if TYPE_CHECKING:
 
     from agent.alert_config import AnnotationConfig
     from agent.config import RunConfig
-
-# Why a batch was drawn that no episode asked for.
-KIND = "asked"
 
 
 @dataclass(frozen=True)
@@ -59,10 +57,11 @@ def draw_now(config: RunConfig, annotation: AnnotationConfig, wanted: Wanted) ->
     window = ended.merged()
     estimate = Estimator(reference, config.windows.min_items).of_window(window.tally, window.sample)
     precision, bounds = config.alerts.precision, (estimate.accuracy.low, estimate.accuracy.high)
-    needed = wanted.items or labels_needed(bounds, precision)
-    asked = f"{reference.model}\0{reference.id}\0{name}\0{ended.end}\0{window.tally.items}\0{needed}"
+    needed = labels_needed(bounds, precision)
+    most = wanted.items or needed
+    asked = f"{reference.model}\0{reference.id}\0{name}\0{ended.end}\0{window.tally.items}\0{most}"
     episode = f"asked-{sha256(asked.encode('utf-8', 'replace')).hexdigest()[:12]}"
-    question = Question(episode, KIND, needed, precision)
+    question = Question(episode, ON_DEMAND, needed, precision, most)
     try:
         return write(annotation.path, Drawing(reference, annotation, texts).make(question, window, estimate, now))
     except OSError as error:

@@ -51,6 +51,7 @@ MAX_DROP = 0.05
 SHOWN = (
     r"^leadline_events_(received|processed)",
     r"^leadline_events_in_flight",
+    r"^leadline_(shift_seen|annotate|annotation_items_needed)\{",
     r'^leadline_(depth_q|window_items)\{.*window="short"',
     r'^leadline_(accuracy_drop_ratio|estimate_inside_domains)\{.*window="long"',
     r'^leadline_ood_ratio\{detector="(msp|vim|knn|depth)".*window="short"',
@@ -204,7 +205,7 @@ def _show_alert(alerts: Alerts, out: Path) -> None:
         why = "accuracy is lost" if episode.kind is Kind.DROP else "nobody can tell what is lost"
         console.print(
             f"\n[bold red]The alert:[/] since {datetime.fromtimestamp(episode.since, UTC):%H:%M} {why}; "
-            f"{episode.needed:,} labels would tell how much."
+            f"{episode.needed:,} labels are asked for."
         )
     for batch in alerts.batches:
         labels = _write_labels(Path(batch.path), out)
@@ -224,7 +225,7 @@ def _write_labels(batch: Path, out: Path) -> Path:
         asked = {json.loads(line)["id"] for line in items}
     with (out / "tables" / "stream.jsonl").open(encoding="utf-8") as stream:
         known = [json.loads(line) for line in stream]
-    labels = out / "labels.jsonl"
+    labels = out / f"labels-{batch.name}.jsonl"
     found = [{"id": each["id"], "label": each["label"]} for each in known if each["id"] in asked]
     labels.write_text("".join(f"{json.dumps(each)}\n" for each in found), encoding="utf-8")
     return labels

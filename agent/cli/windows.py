@@ -72,7 +72,7 @@ class WindowLines:
         lost = points(episode.drop.estimate, episode.drop.low, episode.drop.high)
         beyond = "unlike every labelled domain, " if episode.outside else ""
         why = f"accuracy drop {lost} points{'' if episode.kind is Kind.DROP else f', {beyond}nobody can tell'}"
-        labels = f"{episode.needed:,} labels would tell."
+        labels = f"{episode.needed:,} labels are asked for."
         console.print(f"[bold red]ALERT[/]{escape(about)}: {again}{why}. {labels}", soft_wrap=True)
 
     def _head(self) -> None:

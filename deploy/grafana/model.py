@@ -85,7 +85,7 @@ NOW = Row(
         ),
         Stat(
             title="Labels",
-            about="How many labels would tell, and how many have come back.",
+            about="How many labels are asked for, and how many have come back.",
             unit="short",
             queries=(
                 Query(highest("leadline_annotation_items_needed", SLICE), "needed"),
@@ -152,7 +152,7 @@ HARM = Row(
         ),
         Series(
             title="Labels asked for and back",
-            about="Labels that would tell, and labels that came back for the newest annotation batch. The gap "
+            about="Labels asked for, and labels that came back for the newest annotation batch. The gap "
             "is what is left to label.",
             unit="short",
             low=0,

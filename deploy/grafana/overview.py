@@ -66,7 +66,7 @@ HURTING = Row(
         ),
         Stat(
             title="Labels needed",
-            about="How many labelled items would tell, over all slices that ask. `leadline annotate export` "
+            about="How many labels are asked for, over all slices that ask. `leadline annotate export` "
             "writes the items to label.",
             unit="short",
             queries=(Query("sum(max by (model, slice) (leadline_annotation_items_needed))", "labels"),),

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from agent.alert_report import Outcome
 from exporters.episodes import words
+from exporters.episodes.moments import dated
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -21,8 +22,6 @@ SEVERITY = "page"
 TELL_RESOLVED = 300.0
 # A firing alert ends by itself after so many rounds in which nobody said that it goes on.
 ROUNDS = 4
-# The year 9999, the last that a timestamp can name.
-LAST_SECOND = 253_402_300_799.0
 
 
 class Wording(NamedTuple):
@@ -86,5 +85,5 @@ def _label(value: str) -> str:
 
 
 def _moment(seconds: float) -> str:
-    moment = datetime.fromtimestamp(min(max(seconds, 1.0), LAST_SECOND), UTC)
+    moment = datetime.fromtimestamp(dated(seconds), UTC)
     return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from agent.alert_report import Notified
 from exporters.episodes import words
 from exporters.episodes.grafana import GrafanaAnnotations, Region, safe, tag
+from exporters.episodes.moments import dated
 from exporters.episodes.receiver import Changes
 from exporters.episodes.waiting import MOST, Told, Waiting
 from exporters.episodes.worker import LAST_CALL, Pace, Worker
@@ -23,8 +24,6 @@ if TYPE_CHECKING:
 ALL = "leadline"
 KEY = "leadline-episode"
 PLAIN = re.compile(r"[A-Za-z0-9_.=-]{1,100}")
-# A time that Grafana's databases can hold: the year 9999, in seconds.
-LAST_SECOND = 253_402_300_799.0
 # What ended less than this before the telling began (seconds) may be news that the last agent could not pass on.
 LATELY = 300.0
 
@@ -113,4 +112,4 @@ def _user_tag(given: str) -> str:
 
 def _milliseconds(seconds: float) -> int | None:
     """None for no time: Grafana then takes its own."""
-    return round(1000 * min(max(seconds, 1.0), LAST_SECOND)) if isfinite(seconds) else None
+    return round(1000 * dated(seconds)) if isfinite(seconds) else None

@@ -50,7 +50,7 @@ def description(episode: Episode) -> str:
         ground = f"Estimated without labels on {items}{_bounds(episode)}."
     since = _moment(episode.since)
     began = f" The change began at {since}." if since else ""
-    labels = f" {episode.needed:,} labels would tell." if episode.needed > 0 else ""
+    labels = f" {episode.needed:,} labels are asked for." if episode.needed > 0 else ""
     return f"{ground}{began}{labels} Episode {readable(episode.id)}."
 
 

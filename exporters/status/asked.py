@@ -8,7 +8,7 @@ from math import isfinite
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
-from exporters.status.batches import EPISODE
+from exporters.status.batches import download_of
 from exporters.status.facts import plain
 from exporters.status.format import NOTHING, count, moment, number, points, since, span
 from exporters.status.words import returned
@@ -34,7 +34,7 @@ OUTCOMES = {
 
 
 @dataclass(frozen=True)
-class Batch:
+class BatchRow:
     """An annotation batch; `texts` says what became of its texts.
 
     `key` names it in the page. `download` is empty where its id is none that the agent gives.
@@ -50,18 +50,18 @@ class Batch:
     texts: str
 
 
-def batches(alerts: Alerts, now: float, *, texts: bool) -> list[Batch]:
+def batches(alerts: Alerts, now: float, *, texts: bool) -> list[BatchRow]:
     """The newest first."""
     realised = {each.episode: each for each in alerts.realised}
     newest = sorted(alerts.batches, key=lambda each: -each.written if isfinite(each.written) else 0.0)
     return [_batch(each, realised.get(each.episode), now, texts=texts) for each in newest[:MOST_BATCHES]]
 
 
-def _batch(batch: BatchFacts, realised: Realised | None, now: float, *, texts: bool) -> Batch:
+def _batch(batch: BatchFacts, realised: Realised | None, now: float, *, texts: bool) -> BatchRow:
     kept = "Its texts are in the download." if texts else "Its texts are kept out of this page and its downloads."
-    return Batch(
+    return BatchRow(
         key=quote(plain(batch.episode), safe=""),
-        download=f"batches/{batch.episode}.jsonl" if EPISODE.fullmatch(batch.episode) else "",
+        download=download_of(batch.episode),
         command=IMPORT.format(episode=shlex.quote(plain(batch.episode))),
         slice=plain(batch.slice),
         items=count(batch.items, "item"),
@@ -105,7 +105,7 @@ def _cut(text: str) -> str:
 
 
 @dataclass(frozen=True)
-class Told:
+class EpisodeRow:
     """An episode in the table of episodes."""
 
     slice: str
@@ -117,21 +117,21 @@ class Told:
     labels: str
 
 
-def episodes(alerts: Alerts, now: float) -> list[Told]:
+def episodes(alerts: Alerts, now: float) -> list[EpisodeRow]:
     """The newest first; open ones before those that are over."""
     realised = {each.episode: each for each in alerts.realised}
     newest = sorted(
         alerts.episodes, key=lambda each: (not each.open, -each.fired if isfinite(each.fired) else 0.0)
     )
-    return [_told(each, realised.get(each.id), now) for each in newest[:MOST_EPISODES]]
+    return [_episode(each, realised.get(each.id), now) for each in newest[:MOST_EPISODES]]
 
 
-def _told(episode: Episode, realised: Realised | None, now: float) -> Told:
+def _episode(episode: Episode, realised: Realised | None, now: float) -> EpisodeRow:
     outcome = OUTCOMES.get(episode.outcome, episode.outcome)
     drop = (
         f"{points(episode.drop.estimate)} ({span(episode.drop)})" if isfinite(episode.drop.estimate) else NOTHING
     )
-    return Told(
+    return EpisodeRow(
         slice=plain(episode.slice),
         kind=KINDS.get(episode.kind, episode.kind),
         since=moment(episode.since, now),

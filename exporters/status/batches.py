@@ -14,9 +14,16 @@ if TYPE_CHECKING:
 
 # What an episode's id is made of: nothing that could name another file, or be an option.
 EPISODE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]{0,63}")
-# How long items that were read are shown before they are read again (seconds): by then a text may have to go.
-KEPT = 60.0
 MOST = 10
+
+
+def download_of(episode: str) -> str:
+    """Where the page serves the batch of this episode; empty where it is none that an agent gives.
+
+    >>> download_of("5e1f0a"), download_of("../../etc/passwd")
+    ('batches/5e1f0a.jsonl', '')
+    """
+    return f"batches/{episode}.jsonl" if EPISODE.fullmatch(episode) else ""
 
 
 class Batches(Protocol):
@@ -26,7 +33,10 @@ class Batches(Protocol):
         """The items to label, JSON Lines, with their texts only if asked for; None where there is no batch."""
 
     def dissimilar(self, episode: str) -> Sequence[Mapping[str, object]]:
-        """The batch's items that are least like the source, the least first, as its JSON Lines have them."""
+        """The batch's items that are least like the source, the least first, as its JSON Lines have them.
+
+        Costs nothing: it is asked for whenever the page is rendered.
+        """
 
 
 class NoBatches:
@@ -50,9 +60,6 @@ class Shown:
     batches: Batches = field(default_factory=NoBatches)
     texts: bool = False
 
-    def __post_init__(self) -> None:
-        self._read: tuple[str, float, Sequence[Mapping[str, object]]] = ("", 0.0, ())
-
     def download(self, report: Report, episode: str) -> bytes | None:
         """The items of a batch that the Report names; None for anything else.
 
@@ -74,8 +81,4 @@ class Shown:
         if not known:
             return ()
         *_, episode = max(known)
-        name, read, items = self._read
-        if name != episode or not 0 <= report.time - read < KEPT:
-            items = self.batches.dissimilar(episode)[:MOST]
-            self._read = (episode, report.time, items)
-        return items
+        return self.batches.dissimilar(episode)[:MOST]

@@ -29,7 +29,7 @@ class State(StrEnum):
     CANNOT_TELL = "cannot_tell"
     """An episode is open: the shift is certain, and nobody can tell what it costs."""
     SUSPECTED = "suspected"
-    """The estimate alone is above the limit; no shift is certain."""
+    """The lower bound is above the limit, and no episode is open."""
     SHIFT = "shift"
     """The shift is certain; it asks for no labels, or they have said that it may stay."""
     NO_ESTIMATE = "no_estimate"
@@ -131,7 +131,7 @@ class SliceFacts:
 
     @property
     def needed(self) -> int:
-        """How many labels would tell; 0 where none is asked for."""
+        """How many labels are asked for; 0 where none is."""
         return 0 if self.episode is None else self.episode.needed
 
 

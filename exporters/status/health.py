@@ -32,9 +32,11 @@ def _state(report: Report) -> Iterator[str]:
         last = age(upkeep.last_checkpoint, report.time)
         saves = count(upkeep.checkpoint_failures, "save")
         yield f"{saves} of the state failed since the start; the last good one: {last}."
-    lost = sum(upkeep.quarantined.values())
+    # Whoever names a new reference has meant to.
+    faults = {reason: states for reason, states in upkeep.quarantined.items() if reason != "other_owner"}
+    lost = sum(faults.values())
     if lost:
-        yield f"{count(lost, 'state')} could not be used and was put aside ({named(upkeep.quarantined)})."
+        yield f"{count(lost, 'state')} could not be used and was put aside ({named(faults)})."
     if not upkeep.reload_ok:
         yield "The newest configuration was refused: the one before it is in use. The log says why."
 

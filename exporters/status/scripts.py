@@ -8,6 +8,7 @@ from dataclasses import fields, is_dataclass
 from math import isfinite
 from typing import TYPE_CHECKING, Any
 
+from exporters.status.batches import download_of
 from exporters.status.health import worries
 from exporters.status.words import answer, sentence
 
@@ -39,7 +40,7 @@ def _facts(status: Status) -> dict[str, Any]:
         "episodes": _known(report.alerts.episodes),
         "realised": _known(report.alerts.realised),
         "batches": [
-            {**_known(each), "download": f"batches/{each.episode}.jsonl"} for each in report.alerts.batches
+            {**_known(each), "download": download_of(each.episode) or None} for each in report.alerts.batches
         ],
         "agent": _known(_agent(report)),
     }

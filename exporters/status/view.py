@@ -132,7 +132,7 @@ def _labels(facts: SliceFacts) -> Tile:
     labels = facts.labels
     if labels is not None:
         known = isfinite(labels.combined.estimate)
-        note = f"they say {about(labels.combined)}" if known else "too few to say anything"
+        note = f"they say {about(labels.combined)}" if known else "nothing can be said from them yet"
         return Tile("Labels back", f"{labels.labelled:,} of {labels.asked:,}", note)
     if facts.needed:
         return Tile("Labels", f"{facts.needed:,} asked for", "none came back yet")

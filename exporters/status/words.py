@@ -113,8 +113,8 @@ def _cannot_tell(facts: SliceFacts, where: str, begun: str) -> str:
     labels = facts.labels
     if labels is not None and isfinite(labels.combined.estimate):
         return f"Nobody can tell yet what the shift{where}, since {begun}, costs: {_undecided(labels)}."
-    would = f": {count(facts.needed, 'label')} would" if facts.needed else ""
-    return f"Nobody can tell what the shift{where}, since {begun}, costs{would}."
+    asked = f"; {count(facts.needed, 'label')} are asked for" if facts.needed else ""
+    return f"Nobody can tell what the shift{where}, since {begun}, costs{asked}."
 
 
 def _suspected(facts: SliceFacts, where: str, begun: str) -> str:
@@ -171,7 +171,7 @@ def returned(realised: Realised) -> str:
     """What the labels of a batch say, beside what had been estimated without them."""
     back = f"{realised.labelled:,} of {count(realised.asked, 'label')} came back"
     if not isfinite(realised.drop.estimate):
-        return f"{back}: too few to say anything."
+        return f"{back}: nothing can be said from them yet."
     beside = f", {points(realised.estimated.estimate)} had been estimated when the batch was drawn"
     told = f"{back}: {about(realised.drop)} lost" + (beside if isfinite(realised.estimated.estimate) else "")
     if isfinite(realised.combined.estimate):

@@ -129,7 +129,7 @@ def test_a_certain_shift_outside_the_fitted_domains_asks_for_labels() -> None:
     watched.estimate(OUTSIDE, "short")
     watched.estimate(HARM, "long")
     (episode,) = watched.decision.take_changed()
-    assert episode.kind is Kind.UNKNOWN
+    assert (episode.kind, episode.outside) == (Kind.UNKNOWN, OUTSIDE.outside)
 
 
 def test_an_interval_too_wide_to_tell_asks_for_labels() -> None:
@@ -274,7 +274,8 @@ def test_harm_that_grows_beyond_what_labels_acquitted_is_asked_about() -> None:
     watched = shifted(HARM)
     (episode,) = watched.decision.alerts().open
     watched.decision.harmless(episode.id, NOW)
-    assert [each.outcome for each in watched.feed(0.4, HARM, panes=9)] == [Outcome.HARMLESS]
+    month = int(MONTH / PANE) + 9
+    assert [each.outcome for each in watched.feed(0.4, HARM, panes=month)] == [Outcome.HARMLESS]
     (again,) = watched.feed(0.4, worse)
     assert (again.since, again.open, again.id != episode.id) == (episode.since, True, True)
     watched.decision.harmless(again.id, NOW)
@@ -310,9 +311,20 @@ def test_what_labels_said_of_a_slice_outlives_its_nights() -> None:
         assert watched.decision.alerts().slices == ()
         assert watched.feed(0.4, HARM, panes=5) == []
         assert watched.seen
-    watched.start += MONTH
+    watched.start += MONTH + PANE
     watched.decision.passed(int(watched.start), NOW)
     assert len(watched.feed(0.4, HARM, panes=5)) == 1
+
+
+def test_what_labels_said_is_forgotten_in_time_where_the_shift_never_came_back() -> None:
+    """A slice that fell silent and came back as usual is, a month later, watched as any other."""
+    watched = shifted(HARM)
+    watched.decision.harmless(watched.decision.alerts().open[0].id, NOW)
+    watched.start += 2 * LONG
+    watched.decision.passed(int(watched.start), NOW)
+    watched.feed(0.0, FINE, panes=int(MONTH / PANE) + 1)
+    watched.decision.take_changed()
+    assert [each.open for each in watched.feed(0.4, HARM, panes=3)] == [True]
 
 
 def test_an_open_question_ends_after_a_long_window_of_calm() -> None:

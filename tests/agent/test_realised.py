@@ -25,6 +25,8 @@ from tests.agent.panel_bench import drawn_from, drop_of, fitted, outputs_of
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from agent.alert_report import Realised
+
 ITEMS_OF_WINDOW = 1_500
 ESTIMATE = Interval(0.2, 0.1, 0.3)
 
@@ -40,11 +42,27 @@ def answers(directory: Path) -> list[tuple[str, str]]:
     return list(truth_of(fitted(3), drawn_from("window", ITEMS_OF_WINDOW), directory).items())
 
 
+def read(drops: RealisedDrops, *asking: str) -> tuple[Realised, ...]:
+    """What is told where nothing is complained of."""
+    complaints = Complaints()
+    told = drops.read(asking, complaints)
+    assert complaints == {}
+    return told
+
+
+class Complaints(dict[str, str]):
+    """What was complained of, by the name of the batch."""
+
+    def __call__(self, path: Path, error: Exception) -> None:
+        """Note it."""
+        self[path.name] = str(error)
+
+
 def test_the_realised_drop_is_near_the_truth(tmp_path: Path) -> None:
     """Both intervals hold the window's own drop, and the prediction-powered one is the narrower."""
     directory = batch(tmp_path)
     bring(directory, answers(directory))
-    (found,) = RealisedDrops(fitted(3), tmp_path).read()
+    (found,) = read(RealisedDrops(fitted(3), tmp_path))
     truth = drop_of(fitted(3), drawn_from("window", ITEMS_OF_WINDOW))
     assert (found.slice, found.episode, found.asked, found.labelled) == ("shop", "abc", 300, 300)
     for drop in (found.drop, found.combined):
@@ -87,7 +105,7 @@ def test_many_windows_have_their_truth_in_the_interval(tmp_path: Path) -> None:
 def test_without_labels_only_counts_are_told(tmp_path: Path) -> None:
     """A batch of which nothing is back has its size and the estimate, and no drop."""
     batch(tmp_path, estimate=None)
-    (found,) = RealisedDrops(fitted(3), tmp_path).read()
+    (found,) = read(RealisedDrops(fitted(3), tmp_path))
     assert (found.asked, found.labelled) == (300, 0)
     assert all(map(math.isnan, (found.drop.estimate, found.combined.low, found.estimated.high)))
 
@@ -96,16 +114,16 @@ def test_labels_are_followed_as_they_come(tmp_path: Path) -> None:
     """Each look tells of the labels that are there by then; the newest of an id counts."""
     directory = batch(tmp_path)
     drops, truth = RealisedDrops(fitted(3), tmp_path), answers(directory)
-    assert drops.read()[0].labelled == 0
+    assert read(drops)[0].labelled == 0
     bring(directory, truth[:50])
-    first = drops.read()[0]
+    first = read(drops)[0]
     bring(directory, truth[50:])
-    second = drops.read()[0]
+    second = read(drops)[0]
     assert (first.labelled, second.labelled) == (50, 300)
     assert second.drop.high - second.drop.low < first.drop.high - first.drop.low
     turned = {"negative": "positive", "positive": "negative"}
     bring(directory, [(name, turned[label]) for name, label in truth], time=2e9)
-    third = drops.read()[0]
+    third = read(drops)[0]
     assert third.labelled == 300
     home = fitted(3).source.accuracy["test"]
     right, wrong = home - second.drop.estimate, home - third.drop.estimate
@@ -117,11 +135,10 @@ def test_what_did_not_change_is_not_read_again(tmp_path: Path) -> None:
     directory = batch(tmp_path)
     bring(directory, answers(directory))
     drops = RealisedDrops(fitted(3), tmp_path)
-    first = drops.read()
+    first = read(drops)
     (directory / ARRAYS).unlink()
     bring(directory, [(answers(directory)[0][0], "positive")], time=2e9)
-    assert drops.read()[0].labelled == first[0].labelled
-    assert drops.failures == {}
+    assert read(drops)[0].labelled == first[0].labelled
 
 
 def test_of_many_batches_the_newest_are_read_and_those_of_open_episodes(
@@ -135,9 +152,8 @@ def test_of_many_batches_the_newest_are_read_and_those_of_open_episodes(
     for name in ("e0", "e2"):
         (tmp_path / name / ITEMS).unlink()
     drops = RealisedDrops(fitted(3), tmp_path)
-    assert [each.episode for each in drops.read(["e1"])] == ["e4", "e3", "e1"]
-    assert drops.failures == {}
-    assert [each.episode for each in drops.read()] == ["e4", "e3"]
+    assert [each.episode for each in read(drops, "e1")] == ["e4", "e3", "e1"]
+    assert [each.episode for each in read(drops)] == ["e4", "e3"]
 
 
 def test_a_look_takes_milliseconds(tmp_path: Path) -> None:
@@ -146,12 +162,12 @@ def test_a_look_takes_milliseconds(tmp_path: Path) -> None:
     truth = answers(directory)
     bring(directory, truth[:-3])
     drops = RealisedDrops(fitted(3), tmp_path)
-    drops.read()
+    read(drops)
     took = []
     for place in (-3, -2, -1):
         bring(directory, [truth[place]])
         started = time.perf_counter()
-        drops.read()
+        read(drops)
         took.append(time.perf_counter() - started)
     assert min(took) < 0.05
 
@@ -163,9 +179,10 @@ def test_a_broken_batch_does_not_hide_the_others(tmp_path: Path, name: str) -> N
         directory = batch(tmp_path, episode=episode)
         bring(directory, answers(directory))
     (tmp_path / "bad" / name).write_bytes(b'{"no": "such"}\n')
-    drops = RealisedDrops(fitted(3), tmp_path)
-    assert [each.episode for each in drops.read()] == ["good"]
-    assert name in drops.failures["bad"]
+    drops, complaints = RealisedDrops(fitted(3), tmp_path), Complaints()
+    assert [each.episode for each in drops.read((), complaints)] == ["good"]
+    assert list(complaints) == ["bad"]
+    assert name in complaints["bad"]
 
 
 def test_strata_that_are_too_small_are_damage(tmp_path: Path) -> None:
@@ -185,26 +202,23 @@ def test_batches_of_another_reference_are_refused_and_of_an_earlier_version_take
     other = replace(fitted(3), id="f" * 16)
     with pytest.raises(UsageError, match="was drawn with the reference 0123456789abcdef"):
         account_of(other, directory)
-    drops = RealisedDrops(other, tmp_path)
-    assert drops.read() == ()
-    assert "abc" in drops.failures
+    assert read(RealisedDrops(other, tmp_path)) == ()
     later = replace(other, earlier=(Version(fitted(3).id, "abc"),))
     assert account_of(later, directory).realised.labelled == 300
 
 
 def test_no_batches_at_all(tmp_path: Path) -> None:
     """A directory that does not exist yet holds nothing, which is no failure."""
-    drops = RealisedDrops(fitted(3), tmp_path / "none")
-    assert (drops.read(), drops.failures) == ((), {})
+    assert read(RealisedDrops(fitted(3), tmp_path / "none")) == ()
 
 
 def test_a_batch_that_was_removed_is_told_of_no_more(tmp_path: Path) -> None:
     """What is deleted by hand disappears."""
     directory = batch(tmp_path)
     drops = RealisedDrops(fitted(3), tmp_path)
-    assert len(drops.read()) == 1
+    assert len(read(drops)) == 1
     directory.rename(tmp_path / ".gone")
-    assert drops.read() == ()
+    assert read(drops) == ()
 
 
 def test_without_a_panel_confidence_speaks() -> None:
@@ -225,6 +239,6 @@ def test_of_tokens_only_counts_are_told(tmp_path: Path) -> None:
     facts["task"] = "tokens"
     (directory / BATCH).write_text(json.dumps(facts), "utf-8")
     bring(directory, answers(directory))
-    (found,) = RealisedDrops(fitted(3), tmp_path).read()
+    (found,) = read(RealisedDrops(fitted(3), tmp_path))
     assert found.labelled == 300
     assert math.isnan(found.drop.estimate)

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+import time
 from contextlib import closing
+from math import isfinite
 from typing import TYPE_CHECKING
 
 import pytest
 
+from agent.annotation.batch import ON_DEMAND
 from agent.annotation.files import found, read_batch
+from agent.annotation.texts import KeptTexts
 from agent.assembly import owner_of
 from agent.bundle import load_reference, save_reference
 from agent.checkpoints import Checkpoints
@@ -16,8 +20,9 @@ from agent.config import RunConfig, load_config
 from agent.records import Record
 from agent.summary import Summary
 from agent.windows import Windows
+from detectors.strata import labels_needed
 from tests.agent.panel_bench import drawn_from, fitted, scored
-from tests.agent.state_bench import Parts
+from tests.agent.state_bench import TEXTS, Parts
 from tests.cli.workbench import leadline, write_config
 
 if TYPE_CHECKING:
@@ -28,7 +33,15 @@ NAMES = ("web", "mobile")
 
 @pytest.fixture
 def config(tmp_path: Path) -> Path:
-    """A run configuration, its reference, and the state that an agent saved after two hundred items a slice."""
+    """As of an agent that ran until now."""
+    return _configured(tmp_path, time.time())
+
+
+def _configured(tmp_path: Path, kept: float) -> Path:
+    """A run configuration, its reference, and the state that an agent saved after two hundred items a slice.
+
+    Their texts were kept then (epoch seconds).
+    """
     save_reference(fitted(2), tmp_path / "reference")
     (tmp_path / "stream.jsonl").write_text('{"id": "1", "text": "a"}\n', encoding="utf-8")
     content = {
@@ -39,15 +52,16 @@ def config(tmp_path: Path) -> Path:
         "annotation": {"path": "batches", "texts": True},
     }
     path = write_config(tmp_path / "run.yaml", content, {})
-    _save(load_config(path, RunConfig), items=200)
+    _save(load_config(path, RunConfig), 200, kept)
     return path
 
 
-def _save(config: RunConfig, items: int) -> None:
+def _save(config: RunConfig, items: int, kept: float) -> None:
     reference = load_reference(config.reference)
     drawn = drawn_from("window", items)
     parts = Parts()
     parts.windows = Windows(config.windows, reference.labels, tuple(reference.detectors))
+    parts.texts = KeptTexts(TEXTS, clock=lambda: kept)
     for name in NAMES:
         records = [Record(f"{name}-{row}", text, float(row)) for row, text in enumerate(drawn.texts)]
         panes = Summary(reference, 60).panes(records, [name] * items, scored(reference, drawn))
@@ -73,8 +87,8 @@ def test_a_batch_is_drawn_without_an_episode(config: Path) -> None:
     assert all(str(line["id"]).startswith("web-") for line in lines)
     (directory,) = found(config.with_name("batches"))
     batch = read_batch(directory)
-    assert (batch.kind, batch.slice, batch.needed, batch.sampled) == ("asked", "web", 40, 200)
-    assert batch.estimate.drop.low == batch.estimate.drop.low  # there is an estimate of it
+    assert (batch.kind, batch.slice, batch.items, batch.sampled) == (ON_DEMAND, "web", 40, 200)
+    assert isfinite(batch.estimate.drop.low)
     assert _now(config, "--slice", "web", "--items", 40) == lines
     assert found(config.with_name("batches")) == [directory]
 
@@ -86,8 +100,27 @@ def test_without_a_number_as_many_as_the_precision_needs(config: Path) -> None:
     assert 100 < read_batch(directory).needed == len(lines) < 200
 
 
-def test_texts_that_the_state_has_too_long_are_not_shown(config: Path) -> None:
-    """The bench's texts were kept at the beginning of 2026, a week is over: they are not in the batch."""
+@pytest.mark.parametrize(("items", "drawn"), [(40, 40), (1500, 200)])
+def test_a_number_does_not_change_what_the_precision_needs(config: Path, items: int, drawn: int) -> None:
+    """However many are asked for, the batch says how many labels would give its precision."""
+    assert len(_now(config, "--slice", "web", "--items", items)) == drawn
+    (directory,) = found(config.with_name("batches"))
+    batch = read_batch(directory)
+    accuracy = batch.estimate.accuracy
+    assert batch.needed == labels_needed((accuracy.low, accuracy.high), batch.precision)
+    assert batch.short == max(0, batch.needed - drawn)
+
+
+def test_texts_that_the_state_keeps_are_shown(config: Path) -> None:
+    """Each item of the batch has its own."""
+    texts = drawn_from("window", 200).texts
+    for line in _now(config, "--slice", "web", "--items", 20):
+        assert line["text"] == texts[int(str(line["id"]).removeprefix("web-"))]
+
+
+def test_texts_that_the_state_has_too_long_are_not_shown(tmp_path: Path) -> None:
+    """Kept more than a week ago, they are not in the batch."""
+    config = _configured(tmp_path, kept=time.time() - 8 * 86_400)
     assert not any("text" in line for line in _now(config, "--slice", "web", "--items", 20))
 
 

@@ -55,7 +55,7 @@ TAGS = ["leadline", "model:sentiment", "slice:tenant-a", "leadline-episode:5e1f0
 TEXT = (
     "sentiment, slice tenant-a: accuracy has probably dropped by 8.2 points.<br>"
     "Estimated without labels on 12,340 items, between 5.1 and 11.0. "
-    "The change began at 2025-12-31 23:00 UTC. 400 labels would tell. Episode 5e1f0a."
+    "The change began at 2025-12-31 23:00 UTC. 400 labels are asked for. Episode 5e1f0a."
 )
 HOSTILE = [
     'quote " and \\ backslash',

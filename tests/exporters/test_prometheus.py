@@ -14,7 +14,7 @@ from prometheus_client.openmetrics.exposition import generate_latest as generate
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
-from agent.alert_report import Alerts, BatchFacts, Realised, SliceDecision
+from agent.alert_report import Alerts, BatchFacts, Outcome, Realised, SliceDecision
 from agent.interval import Interval
 from agent.report import DropEstimate, Estimation, Histogram, SourceStatus
 from exporters.metrics import METRICS
@@ -285,16 +285,37 @@ def test_what_labels_say_is_of_the_newest_batch(report: Report) -> None:
 
 
 def test_a_new_batch_without_labels_has_no_verdict(report: Report) -> None:
-    """Once a newer batch asks for labels, none has come back, and the drop that was realised before is gone."""
+    """Once a newer episode asks for labels, none has come back, and the drop realised before is gone."""
     newer = BatchFacts("f00d", "reviews", "annotation/f00d", 50, texts=False, written=1767225999.0)
-    alerts = replace(report.alerts, batches=(newer, *report.alerts.batches))
+    asking = next(each for each in report.alerts.open if each.slice == "reviews")
+    alerts = replace(
+        report.alerts,
+        batches=(newer, *report.alerts.batches),
+        episodes=(*report.alerts.episodes, replace(asking, id="f00d", fired=asking.fired + 1)),
+    )
     found = rendered(replace(report, alerts=alerts))
     assert of_slice(found, "leadline_annotation_labels", "reviews") == {"": 0}
     assert of_slice(found, "leadline_realised_drop_ratio", "reviews") == {}
 
 
-def test_too_few_labels_are_counted_and_say_nothing(report: Report) -> None:
-    """Before enough labels came back their number is known, and no drop."""
+@pytest.mark.parametrize("ended", [False, True])
+def test_a_batch_drawn_by_hand_does_not_hide_that_of_an_episode(report: Report, *, ended: bool) -> None:
+    """However new it is, an episode's batch is told before it, over or not; alone it is told itself."""
+    alerts = report.alerts
+    asked = BatchFacts("asked-0123", "reviews", "annotation/asked-0123", 50, texts=False, written=1767225999.0)
+    only = BatchFacts("asked-4567", "quiet", "annotation/asked-4567", 50, texts=False, written=1767225998.0)
+    if ended:
+        over = (replace(each, resolved=1767225990.0, outcome=Outcome.HARMLESS) for each in alerts.open)
+        alerts = replace(alerts, episodes=tuple(over))
+    found = rendered(replace(report, alerts=replace(alerts, batches=(asked, only, *alerts.batches))))
+    assert of_slice(found, "leadline_annotation_labels", "reviews") == {"": 412}
+    assert of_slice(found, "leadline_annotation_batch_timestamp_seconds", "reviews") == {"": 1767225001.0}
+    assert "estimate" in of_slice(found, "leadline_realised_drop_ratio", "reviews")
+    assert of_slice(found, "leadline_annotation_batch_timestamp_seconds", "quiet") == {"": 1767225998.0}
+
+
+def test_labels_that_say_nothing_are_counted(report: Report) -> None:
+    """Where nothing can be said from the labels, as for tokens, their number is known, and no drop."""
     found = rendered(report)
     assert of_slice(found, "leadline_annotation_labels", "default") == {"": 5}
     for name in ("realised_drop_ratio", "combined_drop_ratio", "estimate_error_ratio"):

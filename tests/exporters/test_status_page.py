@@ -21,7 +21,7 @@ from agent.alert_report import Alerts, BatchFacts, Episode, HistoryPoint, Kind, 
 from agent.interval import Interval
 from agent.report import Estimation, SourceShape
 from exporters.server import serving
-from exporters.status.batches import KEPT, Shown
+from exporters.status.batches import Shown
 from exporters.status.charts import buckets, drop_over_time, thinned
 from exporters.status.page import StatusPage
 from tests.exporters.plausible import BEGAN, EPISODE, NOW, calm, course, drifted, drop, made, window
@@ -44,18 +44,19 @@ class Desk:
     """Batches such as the agent keeps: one of this episode, and how often it was read."""
 
     reads: list[str] = field(default_factory=list)
+    text: str = TEXT
 
     def lines(self, episode: str, *, texts: bool) -> bytes | None:
         """The one batch."""
         self.reads.append(episode)
         if episode != EPISODE:
             return None
-        return json.dumps({"id": "a"} | ({"text": TEXT} if texts else {})).encode() + b"\n"
+        return json.dumps({"id": "a"} | ({"text": self.text} if texts else {})).encode() + b"\n"
 
     def dissimilar(self, episode: str) -> list[dict[str, object]]:
         """Two items, one of them with whatever can be in one."""
         self.reads.append(episode)
-        known = {"id": "a", "slice": "de", "prediction": "complaint", "depth": 0.871, "text": TEXT}
+        known = {"id": "a", "slice": "de", "prediction": "complaint", "depth": 0.871, "text": self.text}
         return [known, {"id": EVIL, "prediction": None, "depth": NAN, "text": EVIL * 50, "text_pair": 3}]
 
 
@@ -209,13 +210,15 @@ def test_texts_are_shown_only_if_that_is_wanted() -> None:
     assert b"Vertrag" in (Shown(Desk(), texts=True).download(drifted(), EPISODE) or b"")
 
 
-def test_the_items_unlike_the_source_are_read_seldom() -> None:
-    """However often a page is looked at, its batch is read once a minute; time that goes back reads it anew."""
+def test_a_text_that_was_deleted_is_shown_no_longer() -> None:
+    """The page of the next Report has only what the batch then holds."""
     desk = Desk()
-    shown = Shown(desk)
-    for time_passed in (0.0, 1.0, KEPT - 0.1, KEPT, KEPT + 1, -5.0):
-        shown.dissimilar(replace(drifted(), time=NOW + time_passed))
-    assert desk.reads == [EPISODE] * 3
+    reports = [drifted()]
+    status = StatusPage(lambda: reports[0], 60.0, lambda: NOW, Shown(desk, texts=True))
+    assert b"Vertrag" in status.html()
+    desk.text = ""
+    reports[0] = replace(drifted(), time=NOW + 1)
+    assert b"Vertrag" not in status.html()
 
 
 def test_a_page_is_rendered_once_for_each_report() -> None:
@@ -385,13 +388,14 @@ def test_nothing_else_on_disk_is_within_reach(address: Address, desk: Desk, name
 
 
 def test_an_id_that_no_agent_gives_is_never_opened() -> None:
-    """Even if a Report names a batch by a path, it is not read, and the page has no link to it."""
+    """Even if a Report names a batch by a path, it is not read, and neither the page nor the facts link to it."""
     report = drifted()
     batch = replace(report.alerts.batches[0], episode="../../etc/passwd")
     odd = replace(report, alerts=replace(report.alerts, batches=(batch,)))
     desk = Desk()
     assert Shown(desk).download(odd, "../../etc/passwd") is None
     assert "download" not in Reader(page_of(odd, shown=Shown(desk))).attributes("class")
+    assert facts_of(odd)["batches"][0]["download"] is None  # type: ignore[index]
     assert desk.reads == []
 
 

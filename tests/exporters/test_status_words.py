@@ -132,7 +132,7 @@ def back(labelled: int, found: Interval) -> tuple[Realised, ...]:
         (
             one(SEEN, LITTLE, UNKNOWN, inside=False),
             "cannot_tell",
-            f"Nobody can tell what the shift {DE}, costs: 310 labels would.",
+            f"Nobody can tell what the shift {DE}, costs; 310 labels are asked for.",
         ),
         (
             one(UNSEEN, "12 items are too few, at least 30 are needed"),
@@ -165,7 +165,7 @@ def test_labels_stand_beside_the_estimate() -> None:
         "both together: 9.0 (3.0 to 15.0)."
     )
     few = said(one(SEEN, MUCH, ASKED, realised=back(2, Interval()))).meaning
-    assert "2 of 330 labels came back: too few to say anything." in few
+    assert "2 of 330 labels came back: nothing can be said from them yet." in few
 
 
 def test_what_to_do_depends_on_whether_there_is_a_batch() -> None:
@@ -330,7 +330,7 @@ def test_the_agents_own_troubles_are_sentences() -> None:
     assert worries(calm()) == ()
     report = replace(
         calm(),
-        upkeep=Upkeep(NOW - 7200, 3, {"corrupt": 1}, reload_ok=False),
+        upkeep=Upkeep(NOW - 7200, 3, {"corrupt": 1, "other_owner": 2}, reload_ok=False),
         estimation=Estimation(failures={"memory": 0, "error": 2}, running_since=NOW - 900),
         alerts=Alerts(batch_failures=1),
         notified={"grafana": Notified(failed=7, waiting=2), "alertmanager": Notified(dropped=1)},
@@ -346,6 +346,11 @@ def test_the_agents_own_troubles_are_sentences() -> None:
         "1 message to alertmanager dropped: too many waited.",
     )
     assert dict(facts(report))["Configuration"] == "the newest was refused"
+
+
+def test_a_planned_new_reference_is_no_trouble() -> None:
+    """A state that was put aside because run.yaml names another reference asks nobody to look."""
+    assert worries(replace(calm(), upkeep=Upkeep(quarantined={"corrupt": 0, "other_owner": 1}))) == ()
 
 
 def test_what_is_not_known_is_never_a_number() -> None:

@@ -10,14 +10,15 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import structlog
 
-from agent.alert_report import Realised
+from agent.alert_report import Kind, Realised
 from agent.annotation import desk as module
 from agent.annotation import files, shelf
-from agent.annotation.desk import MOST_BATCHES, Annotation, Answers
+from agent.annotation.desk import MOST_WAITING, Annotation, Answers
 from agent.annotation.draw import Drawing, Made
 from agent.annotation.files import read_batch, read_items, write
 from agent.annotation.labels import read_labels
 from agent.annotation.shelf import NEWEST
+from agent.errors import ArtefactError
 from agent.interval import Interval
 from agent.records import Label
 from tests.agent.annotation.annotation_bench import EPISODE, ESTIMATE, NOW, config_of, episode_of, texts_of
@@ -69,11 +70,11 @@ def test_an_episode_has_its_batch_written(office: Office) -> None:
     """At once, with what was asked, and told about."""
     desk = office.open()
     assert desk.told().batches == ()
-    desk.ask(episode_of(), office.window, ESTIMATE)
+    desk.ask(replace(episode_of(), kind=Kind.UNKNOWN), office.window, ESTIMATE)
     (facts,) = desk.told().batches
     assert (facts.episode, facts.slice, facts.path) == (EPISODE, "all", str(office.batch))
     assert (facts.items, facts.texts, facts.written) == (60, True, NOW)
-    assert read_batch(office.batch).kind == "drop"
+    assert read_batch(office.batch).kind == facts.kind == "unknown"
     assert desk.told().failures == 0
 
 
@@ -377,9 +378,9 @@ def test_few_batches_wait_for_the_disk(office: Office) -> None:
     """Each holds a window; the loop asks for the others again, because the desk lacks them."""
     office.root.write_text("a file where the directory should be", encoding="utf-8")
     desk = office.open()
-    for number in range(MOST_BATCHES + 2):
+    for number in range(MOST_WAITING + 2):
         desk.ask(episode_of(f"e{number}"), office.window, ESTIMATE)
-    assert [number for number in range(MOST_BATCHES + 2) if desk.lacks(f"e{number}")] == [5, 6]
+    assert [number for number in range(MOST_WAITING + 2) if desk.lacks(f"e{number}")] == [5, 6]
 
 
 def test_a_clock_that_jumps_back_stops_nothing(office: Office) -> None:
@@ -425,7 +426,7 @@ def test_what_labels_say_is_told_and_may_acquit(office: Office) -> None:
     """As those who know read them; a reader that breaks costs no more than its words."""
     drop = Interval(0.01, -0.01, 0.03)
     said = [(Realised("all", EPISODE, 60, 40, drop, drop, ESTIMATE.drop),)]
-    desk = office.open(Answers(lambda _: said[0], lambda realised, most: realised.combined.high <= most))
+    desk = office.open(Answers(lambda _, __: said[0], lambda realised, most: realised.combined.high <= most))
     assert list(desk.acquitted(0.05)) == []
     desk.tidy(NOW)
     assert desk.told().realised == said[0]
@@ -434,3 +435,19 @@ def test_what_labels_say_is_told_and_may_acquit(office: Office) -> None:
     said.clear()
     desk.tidy(NOW + 10)
     assert len(desk.told().realised) == 1
+
+
+def test_labels_that_cannot_be_read_are_logged(office: Office) -> None:
+    """Whoever reads them complains: once a batch, by its name, so that no labels are lost in silence."""
+
+    def read(_: object, complain: Callable[[Path, Exception], None]) -> tuple[Realised, ...]:
+        complain(office.batch, ArtefactError("labels.jsonl: line 3 is no label"))
+        return ()
+
+    desk = office.open(Answers(read))
+    with structlog.testing.capture_logs() as logs:
+        desk.tidy(NOW)
+        desk.tidy(NOW + 10)
+    (line,) = logs
+    assert (line["what"], line["episode"]) == ("answers", EPISODE)
+    assert line["error"] == "labels.jsonl: line 3 is no label"

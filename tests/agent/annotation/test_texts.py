@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
+import pytest
 import structlog
 
 from agent.annotation import texts as module
@@ -16,8 +18,6 @@ from tests.agent.annotation.annotation_bench import NOW, config_of, panes_of, re
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
-
-    import pytest
 
     from agent.reference import Reference
     from agent.scorer import Scored
@@ -167,6 +167,24 @@ def test_of_very_many_texts_the_newest_are_kept(
     again.restore([replace(text, kept=NOW - place) for place, text in enumerate(kept)])
     assert {name for _, name in again.kept} == {"item-0", "item-1", "item-2", "item-3"}
     assert again.take_changed() == {text.key for text in kept[4:]}
+
+
+@pytest.mark.parametrize("length", [20, 500])
+def test_a_text_counts_for_the_memory_that_it_takes(tmp_path: Path, length: int) -> None:
+    """With its id, its times and its places, held against what Python says: not for less, nor for much more."""
+    texts = _texts(tmp_path, redact=str.upper)
+    tracemalloc.start()
+    try:
+        texts.restore(
+            KeptText("".join("shop"), f"id-{row:09}", row // 1000 * 60, "a" * length, None, row + 0.5, NOW + row)
+            for row in range(22_000)
+        )
+        taken, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    counted = sum(text.size for text in texts.kept.values())
+    assert len(texts.kept) == 22_000
+    assert 0.8 * counted < taken < counted
 
 
 def test_a_second_delivery_does_not_make_a_text_younger(
