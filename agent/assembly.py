@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from agent.annotation.desk import Annotation, Answers
+from agent.annotation.desk import Annotation
 from agent.annotation.draw import Drawing
 from agent.annotation.place import look_at
 from agent.annotation.redaction import redaction_of
@@ -51,7 +51,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from threading import Event
 
-    from agent.alert_report import Realised
     from agent.config import RunConfig
     from agent.loop import RecordSource
     from agent.messages import DeadLetters
@@ -167,14 +166,9 @@ def open_annotation(
         return NoAnnotation()
 
     look_at(config.annotation)
-    answers = Answers(RealisedDrops(reference, config.annotation.path).read, is_harmless)
+    answers = RealisedDrops(reference, config.annotation.path).read
     drawing = Drawing(reference, config.annotation, memory.texts)
     return Annotation(drawing, config.alerts.precision, answers, clocks.epoch)
-
-
-def is_harmless(realised: Realised, max_drop: float) -> bool:
-    """Whether labels say that no more than this is lost."""
-    return realised.answer(max_drop) == "harmless"
 
 
 def texts_of(config: RunConfig) -> KeptTexts | NoTexts:

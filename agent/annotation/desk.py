@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from agent.window_contents import EndedWindow
 
     Complain = Callable[[Path, Exception], None]
+    Answers = Callable[[Collection[str], Complain], tuple[Realised, ...]]
 
 # How often the directory is looked at again, and what failed is tried again (seconds).
 EVERY = 60.0
@@ -48,17 +49,10 @@ class _Asking:
     estimate: DropEstimate | None
 
 
-@dataclass(frozen=True)
-class Answers:
-    """Who knows what labels mean.
-
-    `read` says what those of the newest batches, and of these episodes', come to now, at the cost of what changed,
-    and complains of a batch that cannot be read. `harmless` is whether they say that no more than such a drop is
-    lost.
-    """
-
-    read: Callable[[Collection[str], Complain], tuple[Realised, ...]] = lambda _, __: ()
-    harmless: Callable[[Realised, float], bool] = lambda _, __: False
+def no_answers(asking: Collection[str], complain: Complain) -> tuple[Realised, ...]:
+    """Of nothing: where nobody knows what labels mean."""
+    del asking, complain
+    return ()
 
 
 class Annotation:
@@ -71,13 +65,17 @@ class Annotation:
         self,
         drawing: Drawing,
         precision: float,
-        answers: Answers | None = None,
+        answers: Answers = no_answers,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        """`precision` is the half width that the labels should give. The batches on disk are looked at."""
+        """`precision` is the half width that the labels should give. The batches on disk are looked at.
+
+        `answers` says what the labels of the newest batches, and of these episodes', come to now, at the cost of
+        what changed, and complains of a batch that cannot be read.
+        """
         self._drawing = drawing
         self._precision = precision
-        self._answers = answers or Answers()
+        self._answers = answers
         self._clock = clock
         self._keep = drawing.config.keep
         self._shelf = Shelf(drawing.config.path, drawing.reference.model)
@@ -128,7 +126,7 @@ class Annotation:
 
     def acquitted(self, max_drop: float) -> Iterable[str]:
         """The episodes whose labels say that no more than this is lost."""
-        return [each.episode for each in self._told.realised if self._answers.harmless(each, max_drop)]
+        return [each.episode for each in self._told.realised if each.answer(max_drop) == "harmless"]
 
     def lines(self, episode: str, *, texts: bool) -> bytes | None:
         """The items of a batch as JSON Lines, with their texts only if asked for; None where there is no batch."""
@@ -184,7 +182,7 @@ class Annotation:
             self._unfiled = []
 
     def _read_answers(self, asking: Collection[str]) -> None:
-        self._told = replace(self._told, realised=self._answers.read(asking, self._unheard))
+        self._told = replace(self._told, realised=self._answers(asking, self._unheard))
 
     def _tell(self) -> None:
         self._told = replace(self._told, batches=tuple(each.facts for each in self._shelf.newest))

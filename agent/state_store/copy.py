@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import shutil
 import sqlite3
 from contextlib import closing
@@ -12,7 +13,6 @@ from agent.errors import ArtefactError, UsageError
 from agent.state_store.content import Content
 from agent.state_store.faults import RefusedError, UnusableError, judged
 from agent.state_store.files import PATIENCE, beside, opened
-from agent.state_store.inspection import in_use
 
 
 def read_copy(path: Path, owner: str) -> Content:
@@ -25,9 +25,8 @@ def read_copy(path: Path, owner: str) -> Content:
     try:
         with judged(), TemporaryDirectory(prefix="leadline-copy-") as directory:
             copy = Path(directory) / path.name
-            (_copy_used if in_use(path) else _copy_files)(path, copy)
-            with closing(opened(copy, owner)) as database, closing(database.cursor()) as cursor:
-                return Content.read(cursor)
+            (_copy_used if in_use(path) else copy_files)(path, copy)
+            return content_of(copy, owner)
     except RefusedError as error:
         raise UsageError(f"state.path: {path}: {error}") from error
     except UnusableError as error:
@@ -43,8 +42,27 @@ def _copy_used(path: Path, copy: Path) -> None:
         source.backup(target)
 
 
-def _copy_files(path: Path, copy: Path) -> None:
+def copy_files(path: Path, copy: Path) -> None:
     """File by file: SQLite would leave files of its own beside a state that nobody uses."""
-    for suffix in ("", "-wal", "-journal"):
+    for suffix in ("", "-wal", "-journal", ".lock"):
         if beside(path, suffix).exists():
             shutil.copyfile(beside(path, suffix), beside(copy, suffix))
+
+
+def content_of(copy: Path, owner: str) -> Content:
+    """The whole of this owner's state, verified. Writes to the file; what is wrong is for `judged`."""
+    with closing(opened(copy, owner)) as database, closing(database.cursor()) as cursor:
+        return Content.read(cursor)
+
+
+def in_use(path: Path) -> bool:
+    """Whether an agent holds the state; a copy taken while it writes would look damaged."""
+    lock = beside(path, ".lock")
+    if not lock.exists():
+        return False
+    with lock.open("rb") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+    return False

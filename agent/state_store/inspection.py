@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
-import shutil
 import sqlite3
 from contextlib import closing, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from agent.errors import ArtefactError, UsageError
-from agent.state_store.content import Content
+from agent.state_store.copy import content_of, copy_files, in_use
 from agent.state_store.faults import Fault, RefusedError, UnusableError, judged
-from agent.state_store.files import PATIENCE, beside, cut_short, facts_of, opened
+from agent.state_store.files import PATIENCE, beside, cut_short, facts_of
 from agent.state_store.quarantine import MEANS
 
 
@@ -56,11 +54,10 @@ def _copied(path: Path, owner: str) -> str:
             raise RefusedError(f"cannot be used: {needed} cannot be written to")
     with TemporaryDirectory(prefix="leadline-check-") as directory:
         copy = Path(directory) / path.name
-        for suffix in ("", "-wal", "-journal", ".lock"):
-            if beside(path, suffix).exists():
-                shutil.copyfile(beside(path, suffix), beside(copy, suffix))
+        copy_files(path, copy)
         try:
-            _read(copy, owner)
+            with judged():
+                content_of(copy, owner)
         except UnusableError as error:
             corrupt = error.fault is Fault.CORRUPT and copy.exists()
             reason = cut_short(copy) if corrupt else error.fault
@@ -87,21 +84,3 @@ def _new_reference(path: Path) -> Notice:
         f"{path} was written for another reference, and a new one begins new windows: `leadline run` puts this "
         f"state aside as {aside} and starts afresh: {MEANS}. Open episodes end."
     )
-
-
-def _read(copy: Path, owner: str) -> None:
-    with judged(), closing(opened(copy, owner)) as database, closing(database.cursor()) as cursor:
-        Content.read(cursor)
-
-
-def in_use(path: Path) -> bool:
-    """Whether an agent holds the state; a copy taken while it writes would look damaged."""
-    lock = beside(path, ".lock")
-    if not lock.exists():
-        return False
-    with lock.open("rb") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return True
-    return False

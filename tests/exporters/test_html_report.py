@@ -8,7 +8,6 @@ import json
 import re
 import subprocess
 from dataclasses import replace
-from html.parser import HTMLParser
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -32,6 +31,7 @@ from agent.report import DropEstimate
 from exporters.evaluation_plots import figures
 from exporters.evaluation_words import answer
 from exporters.html_report import check_report_place, report_page, write_report
+from tests.exporters.strict_reader import Reader
 from tests.services import program
 
 if TYPE_CHECKING:
@@ -39,7 +39,6 @@ if TYPE_CHECKING:
 
 NAN = float("nan")
 EVIL = "</script><script>alert(1)</script><img src=x onerror=alert(2)> & 'quotes' \"too\""
-VOID = {"meta", "br", "img", "link"}
 PLOTS = ["drop", "depth-f1", "depths", "reliability", "detector-knn", "detector-msp"]
 HISTOGRAM = Densities((0.0, 1.0, 2.0), (0.25, 0.75), (0.5, 0.5))
 ESTIMATE = DropEstimate(
@@ -103,38 +102,6 @@ def evaluation() -> Evaluation:
 def page(evaluation: Evaluation) -> str:
     """The report's HTML."""
     return report_page(evaluation)
-
-
-class Reader(HTMLParser):
-    """Reads a page strictly: tags that do not close in order are kept in `crooked`."""
-
-    def __init__(self, page: str) -> None:
-        super().__init__()
-        self.open: list[str] = []
-        self.crooked: list[str] = []
-        self.tags: list[tuple[str, dict[str, str | None]]] = []
-        self.texts: dict[str, list[str]] = {}
-        self.feed(page)
-        self.close()
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """Remember the tag, and that it is open."""
-        self.tags.append((tag, dict(attrs)))
-        if tag not in VOID:
-            self.open.append(tag)
-
-    def handle_endtag(self, tag: str) -> None:
-        """Close the tag."""
-        if not self.open or self.open.pop() != tag:
-            self.crooked.append(tag)
-
-    def handle_data(self, data: str) -> None:
-        """Keep the text under its innermost tag."""
-        self.texts.setdefault(self.open[-1] if self.open else "", []).append(data)
-
-    def attributes(self, name: str) -> list[str | None]:
-        """Every value of an attribute."""
-        return [attributes[name] for _, attributes in self.tags if name in attributes]
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,6 @@ import json
 import re
 import time
 from dataclasses import dataclass, field, replace
-from html.parser import HTMLParser
 from itertools import pairwise
 from typing import TYPE_CHECKING
 from urllib.error import HTTPError
@@ -25,6 +24,7 @@ from exporters.status.batches import Shown
 from exporters.status.charts import buckets, drop_over_time, thinned
 from exporters.status.page import StatusPage
 from tests.exporters.plausible import BEGAN, EPISODE, NOW, calm, course, drifted, drop, made, window
+from tests.exporters.strict_reader import Reader
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 
 NAN = float("nan")
 EVIL = "</script><script>alert(1)</script><img src=x onerror=alert(2)> & 'q' \"q\"\n\u202e\ud800"
-VOID = {"meta", "br", "img", "link", "input", "hr"}
 TEXT = "Der Vertrag wurde <b>gekündigt</b>"
 
 
@@ -58,42 +57,6 @@ class Desk:
         self.reads.append(episode)
         known = {"id": "a", "slice": "de", "prediction": "complaint", "depth": 0.871, "text": self.text}
         return [known, {"id": EVIL, "prediction": None, "depth": NAN, "text": EVIL * 50, "text_pair": 3}]
-
-
-class Reader(HTMLParser):
-    """Reads a page strictly: tags that do not close in order are kept in `crooked`."""
-
-    def __init__(self, page: str) -> None:
-        super().__init__()
-        self.open: list[str] = []
-        self.crooked: list[str] = []
-        self.tags: list[tuple[str, dict[str, str | None]]] = []
-        self.texts: dict[str, list[str]] = {}
-        self.feed(page)
-        self.close()
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """Remember the tag, and that it is open."""
-        self.tags.append((tag, dict(attrs)))
-        if tag not in VOID:
-            self.open.append(tag)
-
-    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """A tag of SVG that is closed at once."""
-        self.tags.append((tag, dict(attrs)))
-
-    def handle_endtag(self, tag: str) -> None:
-        """Close the tag."""
-        if not self.open or self.open.pop() != tag:
-            self.crooked.append(tag)
-
-    def handle_data(self, data: str) -> None:
-        """Keep the text under its innermost tag."""
-        self.texts.setdefault(self.open[-1] if self.open else "", []).append(data)
-
-    def attributes(self, name: str) -> list[str]:
-        """Every value of an attribute."""
-        return [attributes[name] or "" for _, attributes in self.tags if name in attributes]
 
 
 def page_of(report: Report, chosen: str | None = None, shown: Shown | None = None) -> str:

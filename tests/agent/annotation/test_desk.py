@@ -13,7 +13,7 @@ import structlog
 from agent.alert_report import Kind, Realised
 from agent.annotation import desk as module
 from agent.annotation import files, shelf
-from agent.annotation.desk import MOST_WAITING, Annotation, Answers
+from agent.annotation.desk import MOST_WAITING, Annotation, no_answers
 from agent.annotation.draw import Drawing, Made
 from agent.annotation.files import read_batch, read_items, write
 from agent.annotation.labels import read_labels
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
+    from agent.annotation.desk import Answers
     from agent.annotation.texts import KeptTexts
     from agent.records import Record
     from agent.reference import Reference
@@ -43,7 +44,7 @@ class Office:
     texts: KeptTexts
     root: Path
 
-    def open(self, answers: Answers | None = None, **changes: int) -> Annotation:
+    def open(self, answers: Answers = no_answers, **changes: int) -> Annotation:
         """A desk over what is on disk."""
         config = config_of(self.root, texts=True, keep="1h", **changes)
         return Annotation(Drawing(self.reference, config, self.texts), 0.03, answers, lambda: NOW)
@@ -426,7 +427,7 @@ def test_what_labels_say_is_told_and_may_acquit(office: Office) -> None:
     """As those who know read them; a reader that breaks costs no more than its words."""
     drop = Interval(0.01, -0.01, 0.03)
     said = [(Realised("all", EPISODE, 60, 40, drop, drop, ESTIMATE.drop),)]
-    desk = office.open(Answers(lambda _, __: said[0], lambda realised, most: realised.combined.high <= most))
+    desk = office.open(lambda _, __: said[0])
     assert list(desk.acquitted(0.05)) == []
     desk.tidy(NOW)
     assert desk.told().realised == said[0]
@@ -444,7 +445,7 @@ def test_labels_that_cannot_be_read_are_logged(office: Office) -> None:
         complain(office.batch, ArtefactError("labels.jsonl: line 3 is no label"))
         return ()
 
-    desk = office.open(Answers(read))
+    desk = office.open(read)
     with structlog.testing.capture_logs() as logs:
         desk.tidy(NOW)
         desk.tidy(NOW + 10)
