@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from detectors.proportions import wilson
@@ -74,6 +74,7 @@ def test_an_allocation_is_in_proportion() -> None:
     st.integers(0, 10**6),
     st.sampled_from([1, 5, 1000]),
 )
+@example(count=3, total=2, lowest=1, seed=0, steps=1)
 def test_a_draw_is_what_it_says(count: int, total: int, lowest: int, seed: int, steps: int) -> None:
     """No row twice, as many as asked for, and the probability of each is what its stratum gave."""
     rng = np.random.default_rng(seed)
@@ -81,10 +82,12 @@ def test_a_draw_is_what_it_says(count: int, total: int, lowest: int, seed: int, 
     drawn = draw(depths, _keys(seed, count), total, lowest)
     assert len(drawn) == len(set(drawn.rows.tolist())) == min(total, count)
     assert sum(size for size, _ in drawn.strata) == count
+    # Of a draw of two, one may be the row of lowest depth: then one is left for all the others.
+    others = len(drawn) - int(drawn.lowest.sum())
     for stratum, (size, taken) in enumerate(drawn.strata):
         inside = drawn.stratum == stratum
         assert inside.sum() == taken
-        assert taken >= min(2, size, len(drawn))
+        assert taken >= min(2, size, len(drawn) if drawn.lowest[inside].any() else others)
         np.testing.assert_allclose(drawn.probability[inside], taken / size)
     sure = drawn.rows[drawn.lowest]
     assert (drawn.probability[drawn.lowest] == 1).all()
